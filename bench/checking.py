@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.pairs import Action, Ratio, compare
 from bench.programs import blocks, calls, chain
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import CheckMemory, checked
 from xg.frontend.project import read_edited
 

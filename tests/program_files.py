@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.xg"))
 

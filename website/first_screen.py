@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from xg.figures.model.style import THEMES, Color
+from xg.figures.model.figure import THEMES, Color
 from xg_pages.embedded import Embedded, project_of
 
 GAP: Final = 26  # points

@@ -365,7 +365,7 @@ def compile(
         project = parse_project(text, "<source>")
     program = compile_project(project, block, settings, plan)
     if plan is None and project.main.plan_decls:
-        from xg.frontend.choose_plan import plans_of  # most programs have no plan
+        from xg.frontend.plan_in_choices import plans_of  # most programs have no plan
 
         plans_of(project, settings)  # raises for names that there are not
     return program

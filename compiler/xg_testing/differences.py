@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg_pages.diff.steps import otherwise
+from xg_pages.diff.compare import otherwise
 from xg_testing.lockfile import EMISSIONS, Lock
 from xg_testing.record import ENTERS, BlockLock, LockedEdge
 

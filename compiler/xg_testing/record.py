@@ -25,9 +25,8 @@ from xg.frontend.typed import concerning, uncalled
 from xg.ir.parameters import join
 from xg.verify.gradient_proof import sample
 from xg.verify.plan_proof import wanted
-from xg_pages.diff.edge_keys import Edge as DiffEdge
-from xg_pages.diff.edge_keys import called_graphs, edges
-from xg_pages.diff.steps import Making
+from xg_pages.diff.compare import Edge as DiffEdge
+from xg_pages.diff.compare import Making, called_graphs, edges
 from xg_runtime.module import Array
 
 SEED: Final = 0

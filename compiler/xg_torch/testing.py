@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from xg.cli.opening import open_project
-from xg_torch.compare.comparison import TOLERANCE, lines
-from xg_torch.compare.counterpart import Counterpart, compare_module
+from xg_torch.compare.comparison import TOLERANCE, Counterpart, compare_module, lines
 
 if TYPE_CHECKING:
     from torch import nn

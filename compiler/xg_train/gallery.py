@@ -18,7 +18,7 @@ from xg.cli.outputs import TargetFolder, Wanted, outputs_of
 from xg.cli.render.table import aligned
 from xg.cli.verification import by_default
 from xg.codegen.backend import backends
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files
 from xg.verify.gradient_proof import prove

@@ -23,8 +23,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program
 from xg.sharding.local import cuts
 from xg.verify.pipeline_proof import link_of, of_rank
-from xg_generate.runs.run_folder import RunConfig
-from xg_generate.runs.setup import TrainingSetup
+from xg_generate.runs.run_folder import RunConfig, TrainingSetup
 from xg_runtime.cells import fits
 from xg_runtime.checkpoint import exists
 from xg_runtime.config import TrainConfig
@@ -38,7 +37,7 @@ from xg_runtime.ranks.world import RankWorld
 from xg_runtime.step import Stepper
 from xg_runtime.train import Outcome, check_free, train
 from xg_runtime.world import SINGLE_DEVICE, World
-from xg_train.task import split_of
+from xg_train.data import split_of
 
 TASK: Final = f"{Path(__file__).with_name('rank_task.py')}:train"
 

@@ -21,7 +21,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import read_project
 from xg_pages.explain.html import html
 from xg_runtime.errors import InputError

@@ -12,7 +12,7 @@ from browser.playground import DIAGRAMS, compare, served, written
 from selenium.webdriver.support.ui import WebDriverWait
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import read_project
 
 SECONDS = 600  # for one answer

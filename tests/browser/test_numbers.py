@@ -27,9 +27,8 @@ from xg.sharding.local import cuts
 from xg.verify.reference import random as invented
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
 from xg.verify.reference.interpret import Interpreter, Record, initial
-from xg_pages.explorer.costs import at_small_sizes, proof_sizes
 from xg_pages.explorer.facts import block_uses
-from xg_pages.explorer.play import SEED, Tape, TapeSlot, first_records
+from xg_pages.explorer.play import SEED, Tape, TapeSlot, at_small_sizes, first_records, proof_sizes
 from xg_pages.html.document import COMPUTING, asset
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ import torch
 from cli.conftest import DIAGRAMS, Xg
 from examples.minigpt.minigpt import build, unscaled
 
-from xg_torch.compare.foreign_module import HookedRun
+from xg_torch.compare.foreign_run import HookedRun
 from xg_torch.testing import assert_matches
 
 EXAMPLE = DIAGRAMS.parent / "examples" / "minigpt"

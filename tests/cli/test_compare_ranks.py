@@ -16,7 +16,7 @@ from cli.conftest import DIAGRAMS, Said, Xg
 from examples.minigpt.minigpt import build
 from numpy.typing import NDArray
 
-from xg_torch.compare.foreign_module import HookedRun
+from xg_torch.compare.foreign_run import HookedRun
 
 Arrays = dict[str, NDArray[Any]]
 FILE = str(DIAGRAMS / "models" / "transformer.xg")

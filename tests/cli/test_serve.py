@@ -25,8 +25,15 @@ from xg.cli.dispatch import command_of, parser_of
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg_pages.explorer import NOT_YET, explore
-from xg_pages.serve.drawing import LiveDrawing
-from xg_pages.serve.server import CONNECTIONS, PATIENCE, Board, LiveFile, LivePage, LiveServer
+from xg_pages.serve.server import (
+    CONNECTIONS,
+    PATIENCE,
+    Board,
+    LiveDrawing,
+    LiveFile,
+    LivePage,
+    LiveServer,
+)
 
 PAGE = b"<!doctype html><title>a page</title>"
 SOON = 60  # seconds, on a machine that does much else

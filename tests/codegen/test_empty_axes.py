@@ -15,7 +15,7 @@ from ops.sample import SIZES
 from tier import THOROUGH
 
 import xg
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram
 from xg.ir.known_sizes import carried_symbols
 from xg.syntax.parse import parse

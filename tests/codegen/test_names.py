@@ -18,8 +18,7 @@ from tier import THOROUGH
 
 import xg
 from xg import ops
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.driver import BACKENDS, Program
 from xg.syntax.parse import parse
 

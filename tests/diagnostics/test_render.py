@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, as_data, quoted, render
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.diagnostic import (
+    Diagnostic,
+    DiagnosticError,
+    Label,
+    Source,
+    Span,
+    as_data,
+    quoted,
+    render,
+)
 
 MLP = Source(
     "mlp.xg",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.diagnostic import Source, Span
 
 
 @pytest.mark.parametrize("text", ["", "a", "a\n", "\n", "a\nbc\n\nd", "é\nγ"])

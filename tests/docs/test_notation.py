@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from xg import ops
-from xg.figures.draw.display import Display, moved
-from xg.figures.draw.glyph import legend, meanings
+from xg.figures.draw.glyph import Display, legend, meanings, moved
 from xg.figures.formats.svg import svg
-from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.figure import THEMES, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.richtext import plain
-from xg.figures.model.style import THEMES
 from xg.figures.views.notation import kind
 from xg.ir.op import Op, signature
 

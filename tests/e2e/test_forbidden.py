@@ -38,9 +38,8 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/codegen/load.py", "exec"): "makes a module of code that was checked to be closed",
     ("xg/diagnostics/lazy_dataclass.py", "exec"): "makes methods from field names, as Python does",
     ("xg/figures/engines/engine.py", "subprocess"): "runs the layout engine",
-    ("xg/figures/engines/command.py", "subprocess"): "runs the layout engine",
     (
-        "xg_pages/serve/drawing.py",
+        "xg_pages/serve/server.py",
         "subprocess",
     ): "starts `xg build` for a served page",
     ("xg_pages/serve/server.py", "http"): "answers on this machine, and sends and fetches nothing",

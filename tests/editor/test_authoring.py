@@ -12,7 +12,7 @@ from editor.client import Editor, Message
 from editor.test_edits import WHOLE
 from editor.test_session import GOOD, LAYERS, USER, spot
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import checked
 from xg.frontend.project import read_edited
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from xg.diagnostics.gc_pause import resting_collector
-from xg_editor.server import collecting
-from xg_editor.server.collecting import ALL, CHECKS_OF_NEW, NEW, IdleCollector
+from xg_editor.server import session as collecting
+from xg_editor.server.session import ALL, CHECKS_OF_NEW, NEW, IdleCollector
 
 
 def collections(monkeypatch: pytest.MonkeyPatch, checks: int, pause: float) -> list[int]:
     """How old the objects were that were looked at during and behind some checks in a row."""
-    monkeypatch.setattr(collecting, "PAUSE", pause)
+    monkeypatch.setattr(collecting, "REST", pause)
     done: list[tuple[Callable[[int], object], int]] = []
 
     def run(work: Callable[[int], object], age: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 from editor.textmate import Piece, pieces
 from editors.textmate import PATTERNS, SCOPES, grammar, written
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.frontend.project.lookup import library_files
 from xg.syntax import ast
 from xg.syntax.ast import walk

@@ -15,7 +15,7 @@ from editor.test_colours import TEXTS
 from pygments.token import Comment, Keyword, Number, String
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.syntax import ast
 from xg.syntax.ast import walk
 from xg.syntax.parse import parse

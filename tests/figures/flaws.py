@@ -13,11 +13,10 @@ from itertools import pairwise
 from math import hypot
 from typing import Generic, TypeVar
 
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element, Wire
 from xg.figures.draw.paint import line_bounds
-from xg.figures.model import style
-from xg.figures.model.figure import FigureGroup
-from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
+from xg.figures.model import figure as style
+from xg.figures.model.figure import Box, DrawnPath, FigureGroup, Point, bounding_box, flattened
 
 PIXEL = 0.75  # points
 TOUCH = 2.0  # how far an end may be from the rim it touches

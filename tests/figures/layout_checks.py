@@ -5,8 +5,7 @@ from itertools import combinations, pairwise
 
 from xg.figures.layout.lanes import lanes
 from xg.figures.layout.placement import PlacedFigure
-from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
-from xg.figures.model.geometry import Box, flattened
+from xg.figures.model.figure import Box, EdgeStyle, Figure, NodeKind, flattened
 
 BLIND = (NodeKind.BLOCK, NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
 ON_THE_WAY = frozenset(NodeKind) - set(BLIND)

@@ -10,11 +10,9 @@ from library import shipped
 
 import xg
 from xg.figures import painted
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
-from xg.figures.draw.glyph import meanings
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element, meanings
 from xg.figures.draw.paint import bounds, line_bounds
-from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
-from xg.figures.model.geometry import Box, Point, flattened
+from xg.figures.model.figure import Box, EdgeStyle, Figure, NodeKind, Point, flattened
 from xg.figures.model.richtext import characters
 
 

@@ -8,8 +8,8 @@ from library import shipped
 
 import xg
 from xg.figures import painted
-from xg.figures.draw.display import DrawnShape, DrawnText, Element
 from xg.figures.draw.font import line_bounds
+from xg.figures.draw.glyph import DrawnShape, DrawnText, Element
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
 from xg.figures.model.richtext import characters, plain
 

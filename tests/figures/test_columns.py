@@ -14,16 +14,23 @@ from library import shipped
 
 import xg
 from xg.figures import dot
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.paint import bounds, line_bounds
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.run_engine import layout
-from xg.figures.model.figure import BarPlace, Figure, NodeKind
-from xg.figures.model.geometry import Box, DrawnPath, bounding_box, flattened
+from xg.figures.model.figure import (
+    BarPlace,
+    Box,
+    Color,
+    DrawnPath,
+    Figure,
+    NodeKind,
+    bounding_box,
+    flattened,
+)
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import first_column
-from xg.figures.model.style import Color
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 CASES = [

@@ -13,11 +13,11 @@ from tier import THOROUGH
 import xg
 from xg.driver import Program
 from xg.figures import dot, painted
-from xg.figures.draw.display import Display
+from xg.figures.draw.glyph import Display
 from xg.figures.draw.paint import paint
-from xg.figures.layout.frames import strips
 from xg.figures.layout.lanes import lanes
 from xg.figures.layout.placement import PlacedFigure
+from xg.figures.layout.request import strips
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters
@@ -80,7 +80,7 @@ def test_a_figure_whose_frame_cannot_be_wider_is_placed_in_another_way(
 ) -> None:
     """A heading on a line is as bad as a rim on one."""
     figure = _figure("resnet.Stage", 2)
-    monkeypatch.setattr("xg.figures.layout.frames._WIDEST", 0.0)
+    monkeypatch.setattr("xg.figures.layout.request._WIDEST", 0.0)
     assert flaws(paint(layout(figure)), figure.groups) == []
 
 

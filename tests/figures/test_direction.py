@@ -17,7 +17,7 @@ from library import shipped
 import xg
 from xg.driver import Program, View
 from xg.figures import dot, painted
-from xg.figures.draw.display import Display
+from xg.figures.draw.glyph import Display
 from xg.figures.engines import wasm
 from xg.figures.layout import run_engine
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge

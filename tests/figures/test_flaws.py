@@ -20,10 +20,8 @@ from tier import THOROUGH, some
 
 import xg
 from xg.figures import painted
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, moved
-from xg.figures.model.figure import Figure
-from xg.figures.model.geometry import Box, Point, bezier, polyline, rectangle
-from xg.figures.model.style import Color
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element, moved
+from xg.figures.model.figure import Box, Color, Figure, Point, bezier, polyline, rectangle
 from xg.figures.views import View, figure
 from xg.ir.graph import Call, IRProgram
 

@@ -12,7 +12,7 @@ from tier import THOROUGH
 
 from xg.cli.outputs import Wanted, outputs_of
 from xg.cli.verification import by_default
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.driver import BACKENDS
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project

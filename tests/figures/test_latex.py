@@ -17,11 +17,11 @@ from tier import some
 import xg
 from xg.driver import View
 from xg.figures import render
-from xg.figures.draw.display import Display, DrawnText, Element
 from xg.figures.draw.font import typeset
+from xg.figures.draw.glyph import Display, DrawnText, Element
 from xg.figures.formats.tex import tex
+from xg.figures.model.figure import LIGHT
 from xg.figures.model.richtext import plain, symbol
-from xg.figures.model.style import LIGHT
 
 
 def compiled(folder: Path, data: bytes, engine: str = "pdflatex") -> bytes:

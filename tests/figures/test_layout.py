@@ -25,17 +25,24 @@ import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.figures import painted
 from xg.figures.draw.font import typeset
-from xg.figures.engines import command, pygraphviz, wasm
-from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
+from xg.figures.engines import wasm
+from xg.figures.engines.engine import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
 from xg.figures.layout import route_edges, run_engine
 from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.field import FAR, Route
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import RouteRequest
 from xg.figures.layout.run_engine import ENGINES, layout, probe, tangles
-from xg.figures.model import style
-from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
-from xg.figures.model.geometry import Box
+from xg.figures.model import figure as style
+from xg.figures.model.figure import (
+    Box,
+    EdgeRole,
+    EdgeStyle,
+    Figure,
+    FigureEdge,
+    FigureNode,
+    NodeKind,
+)
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import first_column, structure, through_bars
 from xg.figures.views import View
@@ -105,7 +112,7 @@ def test_weights_stand_left_of_their_products() -> None:
         assert abs(weight.center[1] - product.center[1]) < 1.5
 
 
-@pytest.mark.parametrize("engine", [pygraphviz.ENGINE, command.ENGINE], ids=lambda one: one.name)
+@pytest.mark.parametrize("engine", [PYGRAPHVIZ, COMMAND], ids=lambda one: one.name)
 @pytest.mark.parametrize(
     "figure", FIGURES[:3], ids=lambda figure: f"{figure.title} {figure.subtitle}"
 )

@@ -15,7 +15,7 @@ from tier import some
 import xg
 from xg.cli import main
 from xg.figures import painted, written
-from xg.figures.draw.display import Display
+from xg.figures.draw.glyph import Display
 from xg.figures.formats.pdf import Paper, sheets_of
 
 BOX = re.compile(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]")

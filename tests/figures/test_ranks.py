@@ -11,12 +11,11 @@ from tier import THOROUGH
 
 import xg
 from xg.figures import painted
-from xg.figures.draw.display import Display, DrawnShape, DrawnText
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText
 from xg.figures.draw.paint import line_bounds, node_boxes
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.run_engine import layout, with_even_results
-from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
-from xg.figures.model.geometry import flattened, polyline
+from xg.figures.model.figure import EdgeStyle, Figure, NodeKind, flattened, polyline
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import first_column
 from xg.figures.views import View

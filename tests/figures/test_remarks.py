@@ -12,8 +12,7 @@ from library import shipped
 import xg
 from xg.driver import Program
 from xg.figures import ThemeName, dot, painted, render
-from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, NodeKind
-from xg.figures.model.style import OF_MARKS, THEMES
+from xg.figures.model.figure import OF_MARKS, THEMES, EdgeStyle, Emphasis, Figure, NodeKind
 from xg.figures.views import figure as figure_of
 from xg.ir.graph import Remark
 from xg_pages.explorer import explore

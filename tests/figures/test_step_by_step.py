@@ -14,7 +14,7 @@ from library import shipped
 import xg
 from xg.driver import View
 from xg.figures import painted, series
-from xg.figures.draw.display import Display
+from xg.figures.draw.glyph import Display
 from xg.figures.draw.paint import step_by_step
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureColumn, NodeKind
 

@@ -13,11 +13,22 @@ from library import shipped
 import xg
 from xg.cli.commands.ops import dictionary
 from xg.figures import painted, render
-from xg.figures.draw.display import Display, DrawnShape
-from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind
-from xg.figures.model.geometry import Box
+from xg.figures.draw.glyph import Display, DrawnShape
+from xg.figures.model.figure import (
+    DARK,
+    GLYPH_SIZE,
+    LIGHT,
+    MARKS,
+    PRINT,
+    Box,
+    Color,
+    Figure,
+    FigureEdge,
+    FigureNode,
+    NodeKind,
+    Theme,
+)
 from xg.figures.model.richtext import plain
-from xg.figures.model.style import DARK, GLYPH_SIZE, LIGHT, MARKS, PRINT, Color, Theme
 
 SVG = "{http://www.w3.org/2000/svg}"
 ATTRIBUTES = {

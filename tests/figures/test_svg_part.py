@@ -9,8 +9,7 @@ from figures.hostile import HOSTILE, hostile_figure
 
 from xg.figures import parts, render
 from xg.figures.formats.svg import sheet
-from xg.figures.model.figure import Figure
-from xg.figures.model.style import LIGHT
+from xg.figures.model.figure import LIGHT, Figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 ATTRIBUTES = {

@@ -13,7 +13,7 @@ from figures.shipped_figures import LIBRARY
 
 import xg
 from xg.figures import painted
-from xg.figures.draw.display import Display
+from xg.figures.draw.glyph import Display
 from xg.figures.layout.field import free
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import field_of, key_of

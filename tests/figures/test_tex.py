@@ -9,11 +9,10 @@ from figures.hostile import HOSTILE, hostile_figure
 
 from xg.driver import View
 from xg.figures import ThemeName, render
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.font import typeset
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
 from xg.figures.formats.tex import label, tex
-from xg.figures.model.figure import Figure
-from xg.figures.model.geometry import Box, rectangle
+from xg.figures.model.figure import LIGHT, Box, Color, Figure, rectangle
 from xg.figures.model.richtext import (
     RichText,
     StyledRun,
@@ -23,7 +22,6 @@ from xg.figures.model.richtext import (
     symbol,
     tensor,
 )
-from xg.figures.model.style import LIGHT, Color
 
 GOLDEN = Path(__file__).parent / "golden"
 LIBRARY = Path(__file__).parents[2] / "diagrams"

@@ -11,8 +11,8 @@ from library import shipped
 
 import xg
 from xg.figures import dot, painted, render
-from xg.figures.draw.display import DrawnText
 from xg.figures.draw.font import TextSpan
+from xg.figures.draw.glyph import DrawnText
 from xg.figures.model.figure import LEAST_SIZE, Figure, TooNarrow
 
 

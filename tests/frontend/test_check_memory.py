@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tier import THOROUGH
 
-from xg.diagnostics.diagnostic import Diagnostic
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Diagnostic, Source
 from xg.frontend.choices import Checked, CheckMemory, checked
 from xg.frontend.project import Project, read_edited
 from xg.ir.graph import Graph

@@ -21,7 +21,7 @@ from tier import THOROUGH
 
 from xg.codegen.backend import Backend, backends
 from xg.codegen.load import load
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram
 from xg.passes.pipelines import BLOCKS, run
 from xg.syntax.parse import parse

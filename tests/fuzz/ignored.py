@@ -14,11 +14,10 @@ from typing import Any, cast
 
 from fuzz.operator_programs import operator_programs
 
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.frontend.choices import checked, choices_to_meet
-from xg.frontend.choose_plan import plans_of
 from xg.frontend.examples.binding import bind
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import parse_project
 from xg.frontend.typed import type_project
 from xg.ir.dim import Dim

@@ -14,7 +14,7 @@ from fuzz.in_front import as_node
 from fuzz.sketch import Sketch, Step, words
 
 from xg import ops
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.ir import use
 from xg.syntax import ast
 from xg.syntax.ast import walk

@@ -20,7 +20,7 @@ from xg import ops
 from xg.codegen.backend import default
 from xg.codegen.load import load
 from xg.codegen.numpy.dialect import emit
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram
 from xg.ir.parameters import param_specs
 from xg.ir.use import Word

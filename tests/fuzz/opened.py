@@ -9,8 +9,7 @@ from fuzz.proof import Failure, compiled
 from fuzz.sketch import Sketch
 
 from xg.codegen.backend import default
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.frontend.warnings import unnumbered
 from xg.syntax.parse import parse
 

@@ -14,13 +14,13 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project
 from xg.ir.placement import AxisState
+from xg.verify.plan_proof import exactly
 from xg.verify.proof_sizes import case
 from xg.verify.rank_comparison import RankComparison, count
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.reference.modular.residues import PRIMES, Undefined
-from xg.verify.residues import exactly
+from xg.verify.reference.modular.meanings import PRIMES, Undefined
 from xg_runtime.errors import InputError, RankError
 
 AXES = ("N_D", "N_T")

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from xg.codegen.backend import Backend, backends, default
 from xg.codegen.load import load
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.driver import BACKENDS
 from xg.ir.graph import IRProgram
 from xg.ir.parameters import frozen_paths

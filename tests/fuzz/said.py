@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fuzz.sketch import Block, Operand, Sketch, Statement, Step
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.passes.resolve.units import Linked, link
 from xg.syntax import ast
 from xg.syntax.parse import parse

@@ -18,7 +18,7 @@ from tier import THOROUGH
 
 from xg.codegen.emit import array_ops
 from xg.codegen.numpy import dialect as spelling
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.ir.prim import Expr
 from xg.ops import table
 from xg.syntax.parse import parse

@@ -20,8 +20,7 @@ from fuzz.program import generate
 from fuzz.shrink_text import shrink_text
 
 from xg.codegen.backend import backends
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Source, render
 from xg.driver import compile_project
 from xg.frontend.choices import CheckMemory, check_choices
 from xg.frontend.project import KnownFiles, Project, parse_project

@@ -13,7 +13,7 @@ import torch
 from importing.agreement import compare, imported
 from importing.sources import CASES
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 from xg.syntax.format import format

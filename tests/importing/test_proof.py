@@ -17,11 +17,11 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg_runtime import names, rename
 from xg_runtime.weights import Weights
 from xg_torch.importing.archive import read_archive
-from xg_torch.importing.diagram import Model, Weight
 from xg_torch.importing.exported import Exported, read_exported
 from xg_torch.importing.lower import lower
 from xg_torch.importing.model import Imported, import_archive
 from xg_torch.importing.proof import ModelComparison, prove
+from xg_torch.importing.views import Model, Weight
 
 
 @pytest.fixture(scope="module")

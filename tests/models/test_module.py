@@ -13,7 +13,7 @@ from models.witness import quietly
 from tier import some
 
 from xg.cli.opening import open_project
-from xg_torch.compare.counterpart import Counterpart, compare_module
+from xg_torch.compare.comparison import Counterpart, compare_module
 
 # A module with experts holds all those of a layer in one parameter, its checkpoint each in another:
 # a file of names says the second, so that such a module is refused with what is missing.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xg import ops
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.ir.op import Op
 from xg.passes.infer import infer
 from xg.passes.resolve import resolve

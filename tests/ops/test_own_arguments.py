@@ -2,8 +2,7 @@
 
 import pytest
 
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.ir.graph import Apply
 from xg.ir.scalar import as_scalar
 from xg.ir.use import Attrs

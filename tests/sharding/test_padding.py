@@ -18,7 +18,7 @@ from xg.frontend.project import read_project
 from xg.ir.graph import Step
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
-from xg.sharding import padding
+from xg.sharding import divisibility as padding
 from xg.sharding.local import cuts
 from xg.verify.plan_proof import prove_ranks
 from xg_runtime import ranks

@@ -29,8 +29,7 @@ from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
 from xg.verify.controls import Trial, controls
 from xg.verify.pipeline_proof import PipelineComparison, checked
-from xg.verify.pipeline_residues import PipelineResidues, Runs
-from xg.verify.plan_proof import prepared, prove_ranks
+from xg.verify.plan_proof import PipelineResidues, Runs, prepared, prove_ranks
 from xg.verify.rank_comparison import ArrayDifference
 from xg_runtime.cells import (
     SCHEDULES,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.syntax import ast
 from xg.syntax.parse import parse
 

@@ -12,7 +12,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedToken
 from program_files import PROGRAMS, read
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.parse import parse
 from xg.syntax.reader import Reader

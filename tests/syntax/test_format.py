@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from program_files import PROGRAMS, read
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.syntax.format import format
 from xg.syntax.parse import parse
 from xg.syntax.tokens import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS, tokenize

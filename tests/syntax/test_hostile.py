@@ -8,9 +8,8 @@ import pytest
 from program_files import PROGRAMS
 from tier import THOROUGH
 
-from xg.diagnostics.diagnostic import DiagnosticError, render
+from xg.diagnostics.diagnostic import DiagnosticError, Source, render
 from xg.diagnostics.limits import SourceBytes
-from xg.diagnostics.source import Source
 from xg.syntax.format import format
 from xg.syntax.parse import parse, parse_partly
 from xg.syntax.spelling import FOREIGN, native

@@ -6,7 +6,7 @@ import pytest
 from program_files import PROGRAMS
 from syntax.parsed import mistakes
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.syntax.parse import parse_partly
 
 

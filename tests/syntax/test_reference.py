@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from syntax.parsed import mistakes
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
 from xg.passes.resolve.define.signature import FUNCTIONS

@@ -9,7 +9,7 @@ import sys
 from program_files import PROGRAMS
 
 PARSE = (
-    "from xg.diagnostics.source import Source; from xg.syntax.parse import parse;"
+    "from xg.diagnostics.diagnostic import Source; from xg.syntax.parse import parse;"
     "parse(Source.from_bytes('a.xg', {data!r}))"
 )
 COSTLY = {

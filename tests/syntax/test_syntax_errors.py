@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from xg.diagnostics import limits
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Problem, Source
 from xg.syntax import errors
 from xg.syntax.parse import parse
 

@@ -22,15 +22,14 @@ from xg.cli.dispatch import parse
 from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends
 from xg.cost.report import machines
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, as_data, render
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Source, as_data, render
 from xg.diagnostics.escape import slug, stems
-from xg.diagnostics.source import Source
 from xg.driver import Program, compile_project
 from xg.figures import pictures
 from xg.figures.engines.engine import Engine, EngineError
 from xg.figures.layout import run_engine
 from xg.frontend.choices import CheckMemory, checked
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import KnownFiles, Project, read_edited, read_project
 from xg.frontend.project.lookup import library_files
 from xg.passes.resolve.errors import NoBlock
@@ -38,7 +37,7 @@ from xg.syntax.format import format
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
-    from xg_pages.explorer.costs import Planned
+    from xg_pages.explorer.play import Planned
 
 Layout = Callable[[str], str]
 

@@ -18,7 +18,7 @@ from xg.diagnostics.diagnostic import (
     DiagnosticError,
     as_data,
 )
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 from xg.frontend.choices import check_choices
 from xg.frontend.project import Project
 

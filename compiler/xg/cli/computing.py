@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import xg_runtime.ranks as ranks
 from xg.cli.backend_argument import where
 from xg.cli.input_arrays import InputArrays
-from xg.cli.kept_edges import GRADIENT
-from xg.cli.kept_edges import kept as kept_of
 from xg.codegen.backend import find, on_processes
+from xg.codegen.variables import variables
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Processes, SimulatedRanks
+from xg.diagnostics.terminal import similar
 from xg.driver import Program
-from xg.sharding.local import cuts
+from xg.ir.labels import place_names
+from xg.sharding.local import cuts, cuts_of_value
 from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.generate import StepModule
 from xg_runtime.module import Arrays, Module
-from xg_runtime.ranks import current
+from xg_runtime.ranks import all_reduce, all_reduce_max, current, gather_shard
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.run_task import Place, run_task
 from xg_runtime.ranks.task import Answer, Json, Task
@@ -32,7 +33,94 @@ from xg_runtime.ranks.terms import Terms
 from xg_runtime.run import run
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from xg.ir.graph import Backward, IRProgram, Value
+    from xg.verify.reference.interpret import Record
     from xg_runtime.ranks.process_mesh import ProcessMesh
+
+
+# Edges by the names a reader of the figure gives them: `H`, `attn.P`, `layers.0.attn.Q`.
+
+
+GRADIENT: Final = "d/"  # in front of the name of what it is the gradient of
+
+
+def kept_values(
+    program: IRProgram, record: Record, names: Sequence[str], *, reverse: bool = False
+) -> dict[str, NDArray[Any]]:
+    """The arrays on these edges in one run of the interpreter; raises InputError.
+
+    ``d/H`` is the gradient of H, which there is where the run was one in `reverse`, too.
+    """
+    backwards = program.backwards if reverse else None
+    calls = record.by_path()
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in names:
+        of_gradient = name.startswith(GRADIENT)
+        path, _, edge = name.removeprefix(GRADIENT).rpartition(".")
+        if path not in calls:
+            raise InputError(f"no call is named {path}{_instead(path, calls)}")
+        values = _named(calls[path], edge, program)
+        if edge not in values:
+            raise InputError(f"no edge is named {name}{_edge_instead(path, edge, values)}")
+        if of_gradient:
+            arrays[name] = _gradient(calls[path], values[edge], name, backwards)
+        else:
+            arrays[name] = _whole(calls[path], values[edge], program)
+    return arrays
+
+
+def _named(run: Record, edge: str, program: IRProgram) -> dict[str, Value]:
+    """The values of a run by their names: in the file, or else in code and figures.
+
+    Values that code and figures leave unnamed have the name of what gives them.
+    """
+    named = sorted((value for value in run.values if value.name), key=lambda v: v.role != "cache")
+    names = {str(value.name): value for value in named}  # an edge before a mask called as it is
+    if edge in names:
+        return names
+    places = {name: v for v, name in place_names(run.graph).items() if v in run.values}
+    if edge in places:
+        return places | names
+    of_code = variables(program).get(run.graph.key, {})
+    return {name: v for v, name in of_code.items() if v in run.values} | names
+
+
+def _gradient(
+    run: Record, value: Value, name: str, backwards: Mapping[str, Backward] | None
+) -> NDArray[Any]:
+    """The gradient of a value; raises InputError where none reaches it."""
+    if backwards is None:
+        raise InputError(f"{name} is a gradient: it needs those of the outputs, --d-outputs G.npz")
+    gradient = backwards[run.graph.key].totals.get(value)
+    if gradient is None or gradient not in run.reverse:
+        raise InputError(f"{name} is not there: no gradient reaches {name.removeprefix(GRADIENT)}")
+    return run.reverse[gradient]
+
+
+def _edge_instead(path: str, edge: str, values: Collection[str]) -> str:
+    """The names that an unknown edge may have been: figures show the gradient of H as dH."""
+    if edge.startswith("d") and edge[1:] in values:
+        return f": the gradient is {GRADIENT}{path + '.' if path else ''}{edge[1:]}"
+    return _instead(edge, values)
+
+
+def _whole(run: Record, value: Value, program: IRProgram) -> NDArray[Any]:
+    """The array of a value; on a rank gathered from all of them."""
+    array, placement = run.values[value], run.graph.placements.get(value)
+    if placement is None:
+        return array
+    for axis, state in placement.items():
+        if state.kind in "PM":
+            array = (all_reduce if state.kind == "P" else all_reduce_max)(array, axis)
+    return gather_shard(array, cuts_of_value(program, run.graph, value, {}))
+
+
+def _instead(name: str, known: Collection[str]) -> str:
+    other = similar(name, known)
+    some = ", ".join(sorted(each for each in known if each not in ("", "None"))[:20])
+    return f": did you mean {other}?" if other else f": there are {some or 'none'}"
 
 
 # Where a parallel program runs: on simulated ranks in this process, or on processes.
@@ -164,9 +252,9 @@ def kept(given: InputArrays, params: Arrays, options: Namespace) -> Arrays:
         interpreter = Interpreter(program.graphs, params, seed)
         record = interpreter.forward(given.inputs)[1]
         if given.cotangents is None:
-            return kept_of(program.graphs, record, options.keep)
+            return kept_values(program.graphs, record, options.keep)
         interpreter.backward(record, given.cotangents)
-        return kept_of(program.graphs, record, options.keep, reverse=True)
+        return kept_values(program.graphs, record, options.keep, reverse=True)
     if any(name.startswith(GRADIENT) for name in options.keep):
         raise InputError("gradients of edges are kept on one device: leave --plan out")
     where = cuts(program.graphs)
@@ -175,7 +263,7 @@ def kept(given: InputArrays, params: Arrays, options: Namespace) -> Arrays:
         mine = ranks.local_shards(params, where)
         interpreter = Interpreter(program.graphs, mine, seed, mesh=cast("Mesh", ranks))
         record = interpreter.forward(ranks.local_shards(given.inputs, where))[1]
-        return kept_of(program.graphs, record, options.keep)
+        return kept_values(program.graphs, record, options.keep)
 
     return ranks.simulate(program.graphs.mesh, on_rank)[0]
 

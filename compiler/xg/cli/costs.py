@@ -21,7 +21,7 @@ from xg.cost.report import CostReport, Machine, UnreadableMachines, machines
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg_runtime.cells import fits
 from xg_runtime.errors import InputError
 from xg_runtime.files import read, write

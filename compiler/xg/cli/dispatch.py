@@ -16,8 +16,7 @@ from xg.cli.command_list import commands, home_of, line_of
 from xg.cli.console import ColorChoice, Console, json_text
 from xg.cli.exits import BUG, FILE_FAILED, INTERRUPTED, PROBLEM, UNREADABLE, USAGE
 from xg.diagnostics.diagnostic import DiagnosticError, as_data
-from xg.diagnostics.terminal import columns_of, fold, printable
-from xg.diagnostics.wording import similar
+from xg.diagnostics.terminal import columns_of, fold, printable, similar
 from xg.packages import additions_to
 
 # The parser of a command's words.

@@ -21,7 +21,7 @@ from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.escape import slug, stems
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 from xg.driver import Program, View, compile_project
 from xg.figures import dot, pictures, series
 from xg.figures.formats.pdf import Paper

@@ -36,11 +36,10 @@ from xg.cost.stage_cost import (
     stages_of,
     value,
 )
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Source
 from xg.driver import compile_typed
-from xg.frontend.choose_plan import check_parallel, plans_of
+from xg.frontend.plan_in_choices import check_parallel, plans_of
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, shape_project, type_project
 from xg.ir.graph import IRProgram

@@ -19,9 +19,9 @@ from xg.cli.rank_proofs import prove_on_processes, prove_pipeline_on_processes
 from xg.cli.render.claims import as_data, lines
 from xg.cli.render.table import Column, Table, data_of
 from xg.codegen.backend import Form, backends, default, find, on_processes
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Span
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 from xg.driver import compile_project
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from xg.verify.edges.proof import Disagreement, EdgeProof
     from xg.verify.first_edge import Edges
     from xg.verify.gradient_proof import Reference
-    from xg.verify.plan_proof import Floats
+    from xg.verify.plan_proof import Exact, Floats
     from xg.verify.rank_comparison import RankAgreement, TrafficCheck
-    from xg.verify.residues import Exact
     from xg.verify.zeros import ZeroProof
     from xg_runtime.ranks.run_task import Place
 

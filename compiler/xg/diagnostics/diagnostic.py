@@ -1,14 +1,86 @@
-"""Errors and warnings: as data, as an exception, as text for people, as JSON for programs."""
+"""Errors and warnings, and the places in a source that they are about, as data and as text."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from string import Formatter
 from typing import Any, ClassVar, Final, Literal, Self, TypedDict, dataclass_transform
 
-from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.terminal import fold, printable, width
+
+# Source text and places in it: what every message points at.
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One file: the name people see and its text, with `\n` as its only line end.
+
+    Two sources are the same only if they are the same object.
+    """
+
+    name: str
+    text: str = field(repr=False)
+
+    @classmethod
+    def from_bytes(cls, name: str, data: bytes) -> Source:
+        """Decode a file; never fails.
+
+        A byte that is not UTF-8 becomes a lone surrogate, which `parse` reports at its place, as it
+        does every other character that has no business in a program.
+        """
+        return cls(name, data.decode("utf-8", "surrogateescape").replace("\r\n", "\n"))
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        """Offset of the first character of each line."""
+        starts = [0]
+        end = self.text.find("\n")
+        while end >= 0:
+            starts.append(end + 1)
+            end = self.text.find("\n", end + 1)
+        return tuple(starts)
+
+    def line(self, offset: int) -> int:
+        """Line number of an offset, counted from 1."""
+        return bisect_right(self.line_starts, offset)
+
+    def column(self, offset: int) -> int:
+        """Column of an offset in its line, in characters, counted from 1."""
+        return offset - self.line_starts[self.line(offset) - 1] + 1
+
+    def line_text(self, line: int) -> str:
+        """Text of a line (counted from 1) without its line end."""
+        starts = self.line_starts
+        end = starts[line] - 1 if line < len(starts) else len(self.text)
+        return self.text[starts[line - 1] : end]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters `start` to `end` (excluded) of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """The text of the span, as written."""
+        return self.source.text[self.start : self.end]
+
+    @property
+    def line(self) -> int:
+        """Line of the first character, counted from 1."""
+        return self.source.line(self.start)
+
+    @property
+    def column(self) -> int:
+        """Column of the first character, counted from 1."""
+        return self.source.column(self.start)
+
 
 SHOWN_AT_MOST = 20
 MISTAKES_AT_MOST = 100  # that a stage looks for: so many are reported as `at least` so many
@@ -158,8 +230,8 @@ class Problem:
         """The error as it is reported to people."""
         span: Span | None = getattr(self, self.place, None)
         labels = [Label(span, self._filled(self.label))] if span else []
-        for field, text in self.also:
-            if other := getattr(self, field):
+        for name, text in self.also:
+            if other := getattr(self, name):
                 labels.append(Label(other, self._filled(text), primary=False))
         title, notes = self._filled(self.title), self._each(self.notes)
         return self.report(title, *labels, notes=notes, help=self.helps())
@@ -250,7 +322,7 @@ def as_data(diagnostic: Diagnostic) -> DiagnosticData:
 def render(diagnostics: Iterable[Diagnostic], color: bool, columns: int | None = None) -> str:
     """The diagnostics, at most `SHOWN_AT_MOST`, for a terminal of so many columns or for any.
 
-    >>> from xg.diagnostics.source import Source, Span
+    >>> from xg.diagnostics.diagnostic import Source, Span
     >>> place = Label(Span(Source("mlp.xg", "X -> LN\\n"), 5, 7), "its result has no name")
     >>> print(render([Diagnostic("XG0199", "a chain without a name", (place,))], color=False))
     error[XG0199]: a chain without a name

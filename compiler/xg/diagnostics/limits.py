@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 
 
 class Limit(Problem):

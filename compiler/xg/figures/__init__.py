@@ -14,15 +14,14 @@ from xg.figures.formats.pdf import Paper, pdf
 from xg.figures.formats.svg import Shared, png, svg, svg_part
 from xg.figures.formats.tex import tex
 from xg.figures.layout import run_engine
-from xg.figures.model.figure import Figure
+from xg.figures.model.figure import LIGHT, THEMES, Figure, Theme
 from xg.figures.model.structure import first_column
-from xg.figures.model.style import LIGHT, THEMES, Theme
 
 if TYPE_CHECKING:
-    from xg.figures.draw.display import Display
+    from xg.figures.draw.glyph import Display
     from xg.figures.engines.engine import Engine
     from xg.figures.layout.placement import PlacedFigure
-    from xg.figures.model.geometry import Box
+    from xg.figures.model.figure import Box
 
 _REMEMBERED = 64  # drawings: the figures of a file's blocks, which its page shows too
 Format = Literal["svg", "pdf", "png", "tex"]

@@ -13,11 +13,10 @@ from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
-from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError, Fix
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError, Fix, Span
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.limits import CheckedOperators, spell_count
-from xg.diagnostics.source import Span
 from xg.frontend.errors import UntriedChoices
 from xg.frontend.options import (
     PRODUCT_AT_MOST,
@@ -50,7 +49,7 @@ from xg.passes.resolve.mesh import unused_axes
 from xg.passes.resolve.units import link
 from xg.syntax import ast
 from xg.syntax.ast import only
-from xg.syntax.declarations import declaration
+from xg.syntax.format import declaration
 
 if TYPE_CHECKING:
     from xg.frontend.plan_in_choices import PlanMemory
@@ -462,7 +461,7 @@ class _Checker:
         modules = self.project.modules
         if plan is None and not any(module.plan_decls for module in modules):
             return
-        from xg.frontend.choose_plan import plan_named, plans_of  # most files have no plans
+        from xg.frontend.plan_in_choices import plan_named, plans_of  # most files have no plans
 
         try:
             linker = self.typer.resolver.linker

@@ -7,8 +7,8 @@ from graphlib import TopologicalSorter
 from itertools import product
 from math import prod
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.diagnostics.source import Span
 from xg.frontend.typed import Settings, mentions
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram

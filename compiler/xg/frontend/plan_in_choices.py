@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.frontend.choose_plan import check_parallel
+from xg.frontend.project import Project
 from xg.frontend.shared_graphs import (
     Checkable,
     Contents,
@@ -23,6 +23,8 @@ from xg.ir.plan import Plan
 from xg.ir.plan_view import PlanViews
 from xg.ir.walk import ordered
 from xg.passes.pipelines import PLACED, run
+from xg.passes.resolve.plans import multiply, resolve_plans
+from xg.passes.resolve.units import Linker
 from xg.passes.ring import ring
 from xg.passes.shard import Annotator, Core, Placer, Replaced, SeenByCallers, localise
 from xg.sharding.apply_plan import (
@@ -31,14 +33,65 @@ from xg.sharding.apply_plan import (
     ReachedGraph,
     check_placed,
     check_row,
+    cut_row,
     entered,
     is_about_calls,
     on_axes,
+    placed_values,
     planned_graphs,
     reached_graphs,
     with_mesh,
 )
-from xg.sharding.divisibility import check_parts, check_shares
+from xg.sharding.divisibility import check_parts, check_shares, padded_numbers
+from xg.syntax.spelling import ascii_name
+
+# The plans of a project by name, and what is wrong with them in a program.
+
+
+def planned(
+    typed: IRProgram, project: Project, plan: str | None, settings: Mapping[str, str | int] | None
+) -> IRProgram:
+    """A typed program with its plan; raises DiagnosticError with all that does not fit."""
+    if plan is not None:
+        typed = replace(typed, plan=plan_named(project, plan, settings))
+    check_parallel(typed)
+    return typed
+
+
+def check_parallel(typed: IRProgram) -> None:
+    """Raise DiagnosticError with all that the plan and the cuts of a typed program have wrong."""
+    reached = tuple(placed_values(typed))
+    cut_row(typed)
+    check_placed(reached)
+    padded = padded_numbers(typed, reached)
+    check_shares(replace(typed, numbers={**typed.numbers, **padded}), reached)
+
+
+def plan_named(
+    project: Project,
+    name: str,
+    settings: Mapping[str, str | int] | None = None,
+    linker: Linker | None = None,
+) -> Plan:
+    """A plan of a file's, or a product such as ``DP × TP``; raises DiagnosticError.
+
+    A `linker` of the project may be given, which others use too.
+    """
+    names = [ascii_name(factor.strip()) for factor in name.replace("*", "×").split("×")]
+    if not all(names):
+        names = [name]  # which is the name of no plan
+    linker = linker or Linker(project.main, project.load)
+    return multiply(resolve_plans(linker, settings, names), names)
+
+
+def plans_of(
+    project: Project,
+    settings: Mapping[str, str | int] | None = None,
+    linker: Linker | None = None,
+) -> dict[str, Plan]:
+    """Every plan of a file and of those it uses, by name; raises DiagnosticError."""
+    return resolve_plans(linker or Linker(project.main, project.load), settings)
+
 
 # A plan that pads, checked in one program alone: numbers decide what it pads.
 

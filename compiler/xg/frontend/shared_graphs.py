@@ -30,7 +30,7 @@ from xg.sharding.apply_plan import (
     SymbolItems,
     check_row,
 )
-from xg.sharding.placing import Clash, Misfit, Reach
+from xg.sharding.local import Clash, Misfit, Reach
 
 Numbers = tuple[frozenset[tuple[str, int]], tuple[tuple[str, int], ...]]  # of sizes and of the mesh
 Fine = tuple[tuple[PlannedValue, ...], SymbolItems, Numbers]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Span
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
 from xg.frontend.project import Project
 from xg.ir.content import Recent
 from xg.ir.graph import Graph, IRProgram
@@ -198,7 +197,7 @@ def type_project(
     if mistakes:
         raise DiagnosticError(mistakes)
     if plan is not None or typed.is_parallel:
-        from xg.frontend.choose_plan import planned  # most programs have no plan
+        from xg.frontend.plan_in_choices import planned  # most programs have no plan
 
         return planned(typed, project, plan, settings)
     return typed

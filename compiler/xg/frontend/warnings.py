@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final
 
-from xg.diagnostics.diagnostic import Diagnostic
+from xg.diagnostics.diagnostic import Diagnostic, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.diagnostics.source import Span
 from xg.frontend.errors import ExchangedAxes, ExchangedNames, LossOperand, ReorderedAxes, Unused
 from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.errors import UnboundSize

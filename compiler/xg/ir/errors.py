@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt, Span
 from xg.ir.dim import DimError, SumDivides
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.diagnostics.source import Span
 from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.op import Op

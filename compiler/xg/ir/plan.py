@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.diagnostics.source import Span
 from xg.ir.dim import Dim
 
 # How a file asks for a tensor to be placed: which mesh axes shard which of its axes.

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.limits import DimSize
-from xg.diagnostics.source import Span
 from xg.ir.body import Body
 from xg.ir.content import Recent
 from xg.ir.dim import ONE, ZERO, Dim, DimError, number, product

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 
 from xg import ops
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.content import made
 from xg.ir.graph import (

@@ -19,7 +19,7 @@ from xg.passes.shard import annotate, check, join, localise, place
 from xg.passes.shard.annotate import lend
 from xg.passes.split_stages import apart, joint, split_stages
 from xg.sharding.apply_plan import with_mesh
-from xg.sharding.padding import pad
+from xg.sharding.divisibility import pad
 
 # Passes as values, and the one place where passes follow each other.
 #

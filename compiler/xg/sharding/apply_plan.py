@@ -25,16 +25,7 @@ from xg.sharding.errors import (
     ScheduleOfNothing,
     TwoSchedules,
 )
-from xg.sharding.placing import (
-    Clash,
-    Misfit,
-    Placing,
-    Reach,
-    Reaches,
-    placements_of,
-    placing,
-    sized,
-)
+from xg.sharding.local import Clash, Misfit, Placing, Reach, Reaches, placements_of, placing, sized
 
 
 @dataclass(frozen=True, eq=False)

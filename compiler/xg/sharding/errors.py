@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt, Span
 from xg.ir.size_checks import SUGGESTED_AT_MOST, listed
 
 RANKS_AT_MOST: Final = 4_096  # that a help names

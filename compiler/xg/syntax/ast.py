@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, TypeVar, cast, dataclass_transform
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Span
 
 # Trees of any kind: what every part of one has, and how to go through them.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import replace
-from xg.diagnostics.source import Span
 from xg.syntax import ast
 from xg.syntax.ast import Syntax, only
 from xg.syntax.build_terms import TermBuilder

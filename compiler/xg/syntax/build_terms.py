@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
-from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.diagnostic import Problem, Source, Span
 from xg.diagnostics.limits import LabelLength, NumberDigits, Rank
-from xg.diagnostics.source import Source, Span
 from xg.syntax import ast
 from xg.syntax.errors import (
     ArgumentOrder,

@@ -9,9 +9,8 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from xg.diagnostics.diagnostic import Problem, quoted
+from xg.diagnostics.diagnostic import Problem, Source, Span, quoted
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Source, Span
 from xg.syntax.reader import Reader
 from xg.syntax.spelling import native
 from xg.syntax.tokens import Token

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Span
 from xg.syntax.spelling import FOREIGN, GREEK, SPELLED_OUT, native
 
 READ_AT_MOST: Final = 200  # characters: a help of more is not read, and a tree of more is deep

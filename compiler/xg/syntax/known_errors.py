@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Span
 from xg.syntax import errors
 from xg.syntax.error_token import Repair, Stop, describe_expected, describe_token
 from xg.syntax.known_labels import (

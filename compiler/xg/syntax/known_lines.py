@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
-from xg.diagnostics.source import Span
-from xg.diagnostics.wording import SLIP, similar
+from xg.diagnostics.diagnostic import Span
+from xg.diagnostics.terminal import SLIP, similar
 from xg.syntax import errors
 from xg.syntax.error_token import NEAR, Repair, Stop
 from xg.syntax.known_python import is_value

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Span
 from xg.syntax import errors
 from xg.syntax.error_token import Repair, Stop
 from xg.syntax.errors.grammar import INFIX

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Span
 from xg.syntax import errors
 from xg.syntax.error_token import NEAR, Repair, Stop
 from xg.syntax.formulas import ENDS, as_expression, expression_around, guard_behind, shapes_written

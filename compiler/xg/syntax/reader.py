@@ -20,7 +20,7 @@ from lark.parse_tree_builder import ParseTreeBuilder
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lark.parsers.lalr_parser_state import ParseConf, ParserState
 
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.diagnostic import Source, Span
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.tokens import Token
 from xg_grammar.load import lark_rules, lark_table

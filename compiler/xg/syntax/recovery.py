@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
-from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, DiagnosticError, Problem
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, DiagnosticError, Problem, Source
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.error_token import Repair, Stop
 from xg.syntax.known_errors import find

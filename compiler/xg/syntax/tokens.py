@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import lark
 
-from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, DiagnosticError, Problem
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, DiagnosticError, Problem, Source, Span
 from xg.diagnostics.limits import Nesting, SourceBytes
-from xg.diagnostics.source import Source, Span
 from xg.syntax.errors import (
     ForbiddenCharacter,
     ForeignLetters,

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.placement import CONSTANT, AxisState, Placement, ordered_axis
 from xg.ir.plan import zigzag_axes

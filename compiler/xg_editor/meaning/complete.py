@@ -9,25 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xg import ops
+from xg.diagnostics.diagnostic import Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.diagnostics.source import Source, Span
 from xg.frontend.project import Project, library_names
 from xg.ir.graph import LAST_ROUND
 from xg.ir.op import Op, attaching, foreign_names, signature
 from xg.ir.plan import SCHEDULES
 from xg.syntax import ast
 from xg.syntax.recovery import Awaited, awaited
-from xg_editor.meaning.context import (
+from xg_editor.meaning.declared import (
     Called,
+    Declaration,
     Formal,
+    Kind,
+    ProjectNames,
     called_at,
     declaring_word,
+    fence,
     name_behind,
     node_before,
     opened,
+    paragraphs,
     path_before,
+    title_of,
 )
-from xg_editor.meaning.declared import Declaration, Kind, ProjectNames, fence, paragraphs, title_of
 
 # The offers for a place, and their order: names, words of the language, and their snippets.
 

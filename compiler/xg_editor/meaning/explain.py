@@ -9,15 +9,14 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Span
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import Project
 from xg.frontend.typed import TypedBlocks
 from xg.ir.graph import Graph, Value
 from xg.ir.plan import Cuts, Layout, Plan
-from xg.sharding.placing import Clash, Misfit, placing, reach_of
+from xg.sharding.local import Clash, Misfit, placing, reach_of
 from xg.syntax import ast
 from xg.syntax.ast import Syntax, walk
 from xg.syntax.spelling import greek_name

@@ -12,12 +12,22 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Span
 from xg_editor.meaning.complete import called_in, complete, word_before
 from xg_editor.meaning.declared import ProjectNames
 from xg_editor.meaning.explain import explain, hints
-from xg_editor.meaning.navigation import Key, Occurrence, Occurrences, find, outline, trail
-from xg_editor.meaning.rename import CannotRename, places, rename, renameable
+from xg_editor.meaning.navigation import (
+    CannotRename,
+    Key,
+    Occurrence,
+    Occurrences,
+    find,
+    outline,
+    places,
+    rename,
+    renameable,
+    trail,
+)
 from xg_editor.server.protocol import (
     TextPositions,
     actions,

@@ -9,12 +9,10 @@ from itertools import takewhile
 
 from lsprotocol import types
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Source, Span
 from xg.syntax.format import format
 from xg_editor.meaning.complete import Completion
-from xg_editor.meaning.context import Called
-from xg_editor.meaning.declared import Kind
+from xg_editor.meaning.declared import Called, Kind
 from xg_editor.meaning.explain import ShapeHint
 from xg_editor.meaning.navigation import OutlineSymbol
 

@@ -8,6 +8,7 @@ different sizes, and each would erase the other's errors.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,17 +20,60 @@ from typing import TypeVar
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.diagnostics.source import Source, Span
 from xg.frontend.choices import Checked, CheckMemory, checked, typed_blocks
 from xg.frontend.project import KnownFiles, Reading, read_edited
 from xg.frontend.project.lookup import UnreadableFile, library, project_root, read
 from xg.frontend.typed import TypedBlocks
 from xg_editor.meaning.declared import ProjectNames
 from xg_editor.meaning.navigation import Occurrences
-from xg_editor.server.collecting import IdleCollector
 from xg_editor.server.protocol import TextPositions, protocol_diagnostic
+
+# Garbage is collected while no one waits for an answer.
+#
+# A check makes so many objects that a search among them takes longer than a check after an edit. So
+# most pauses are for the objects made since the last pause, and few for all.
+
+
+REST = 1.0  # seconds without a check until new garbage is collected
+CHECKS_OF_NEW = 20  # after which a pause is for all garbage
+CHECKS_AT_MOST = 100  # that may follow each other without such a pause
+NEW, ALL = 1, 2  # how old the objects are among which garbage is looked for
+
+
+@dataclass(slots=True)
+class IdleCollector:
+    """Collects in pauses, in a process whose own collector rests; in others it does nothing.
+
+    `run` has some work done in a thread.
+    """
+
+    run: Callable[..., object]
+    checks: int = 0  # since all garbage was collected
+    timer: asyncio.TimerHandle | None = None
+
+    def checked(self) -> None:
+        """Begin to wait for a pause, behind a check."""
+        self.stop()
+        self.checks += 1
+        if self.checks < CHECKS_AT_MOST:
+            age = NEW if self.checks < CHECKS_OF_NEW else ALL
+            self.timer = asyncio.get_running_loop().call_later(REST, self._collect, age)
+        else:
+            self._collect(ALL)
+
+    def stop(self) -> None:
+        """Wait no longer."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def _collect(self, age: int) -> None:
+        if age == ALL:
+            self.checks = 0
+        if not gc.isenabled():
+            self.run(gc.collect, age)
+
 
 # One open text with everything that the compiler has to say about it.
 

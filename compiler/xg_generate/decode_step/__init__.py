@@ -20,7 +20,7 @@ from xg.ir.parameters import param_patterns
 from xg.ir.tensor import TensorType
 from xg.ir.walk import answers
 from xg.syntax.spelling import greek_name
-from xg_generate.decode_step.assemble import Assembler
+from xg_generate.decode_step.assemble import Assembler, prologue_graph
 from xg_generate.decode_step.block import (
     BlockPlanner,
     Kept,
@@ -34,7 +34,6 @@ from xg_generate.decode_step.block import (
 )
 from xg_generate.decode_step.causal import check_causal
 from xg_generate.decode_step.errors import NoPositions, NoStep
-from xg_generate.decode_step.prologue import prologue_graph
 
 
 def decode_step(program: IRProgram, output: str | None = None) -> IRProgram:

@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
+from xg.ir.body import attribute
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Value
 from xg.ir.prim import Expr, Windows
@@ -21,7 +21,30 @@ from xg.ir.tensor import TensorType
 from xg.ir.walk import inside
 from xg_generate.decode_step.errors import CannotStep, LooksAhead, NoStep
 from xg_generate.decode_step.operator import PositionSymbols, StepUse, Whole, step_use
-from xg_generate.decode_step.specialize import specialize
+
+# A graph in which several symbols are one: an Attention that is called with S = S_k.
+
+
+def specialize(graph: Graph, symbols: Mapping[str, Dim]) -> Graph:
+    """The graph with symbols replaced in every type and every attribute; its values stay."""
+
+    def change(dim: Dim) -> Dim:
+        return dim.substitute(symbols)
+
+    if not symbols:
+        return graph
+    steps: list[Apply | Call] = []
+    for step in graph.steps:
+        if isinstance(step, Apply):
+            attrs = {key: attribute(value, change) for key, value in step.attrs.items()}
+            steps.append(replace(step, attrs=attrs))
+        else:
+            sizes = {name: change(dim) for name, dim in step.sizes.items()}
+            count = change(step.count) if step.count is not None else None
+            steps.append(replace(step, sizes=sizes, count=count))
+    types = {value: type_.substitute(symbols) for value, type_ in graph.types.items()}
+    return replace(graph, steps=tuple(steps), types=types)
+
 
 # A block as a step before its values are made: what is asked of it, and its parts in order.
 

@@ -10,25 +10,250 @@ import hashlib
 import json
 import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from numpy.typing import NDArray
 
+from xg.cli.computing import placed, placed_step
 from xg.cli.opening import open_project
 from xg.diagnostics.lazy_dataclass import asdict, dataclass, field
-from xg.driver import compile_project
+from xg.diagnostics.terminal import printable
+from xg.driver import Program, compile_project
+from xg.frontend.typed import Settings
+from xg.ir.dim import Dim
+from xg.ir.graph import Value
+from xg.ir.size_checks import size_constraints
 from xg_runtime import checkpoint, files
+from xg_runtime.batches import Source
+from xg_runtime.corpus import Corpus
 from xg_runtime.errors import CheckpointError, InputError
+from xg_runtime.generate import Reader, Rereading, Stepping, TokenModel, generate
+from xg_runtime.module import Array, Arrays, Module
+from xg_runtime.sample import Sampling
+from xg_runtime.stream import pieces
 from xg_runtime.tokenizer import TOKENIZER, Tokenizer
 from xg_runtime.tokens import Vocabulary, vocabulary_from
 
 if TYPE_CHECKING:
-    from xg.driver import Program
-    from xg.frontend.typed import Settings
-    from xg_generate.runs.setup import TrainingSetup
     from xg_runtime.checkpoint import Checkpoint
+
+
+# A model of text, asked for more of it.
+
+
+class Codec(Protocol):
+    """Text to tokens and back: a vocabulary of a run, or a published tokenizer."""
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are."""
+        ...
+
+    def encode(self, text: bytes) -> Array:
+        """The ids of a text in UTF-8."""
+        ...
+
+    def decode(self, ids: Array) -> str:
+        """The text of ids."""
+        ...
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A program with its parameters, and what its tokens mean.
+
+    `window` is how much of a text it was made to see, None for all. Without `cached` the whole
+    text is read again for each token. `where` names the device, if it is not the usual one.
+    """
+
+    program: Program
+    params: dict[str, Array]
+    codec: Codec
+    window: int | None = None
+    backend: str | None = None
+    cached: bool = True
+    kernels: bool = False
+    where: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def write(self, prompt: str, length: int, how: Sampling) -> str:
+        """The prompt and `length` tokens after it, safe to print; raises InputError."""
+        ids = self.codec.encode(prompt.encode())
+        text_pieces = pieces(self.tokens(ids, length, how), self.codec, ids)
+        return shown(prompt) + "".join(map(shown, text_pieces))
+
+    def tokens(
+        self, prompt: Array, length: int, how: Sampling, stop: Collection[int] = ()
+    ) -> Iterator[int]:
+        """The continuation of a prompt [N], token by token; raises InputError, DiagnosticError."""
+        return generate(self._reader(), prompt, length, how, stop)
+
+    def _reader(self) -> Reader:
+        step = self.program.step()
+        model = token_model(self.program, step, self.window, self.codec.size)
+        if self.cached:
+            module = placed_step(step, self.backend, self.where, kernels=self.kernels)
+            ready = getattr(module, "prepared", dict)  # modules on tensors do it themselves
+            return Stepping(module, ready(self.params), model)
+        whole = placed(self.program, self.backend, self.where, kernels=self.kernels)
+        return Rereading(whole, self.params, model)
+
+
+def shown(text: str) -> str:
+    """Text safe to print, line by line."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def refuse_other_than_text(program: Program) -> None:
+    """InputError for a block that takes no token ids, whatever its parameters are."""
+    main = program.graphs.main
+    if any(main.types[value].range is not None for value in main.inputs):
+        return
+    listed = ", ".join(f"{value.name} {main.types[value]}" for value in main.inputs) or "no input"
+    raise InputError(
+        f"{main.block} does not go on with a text: it takes {listed}, and no token ids; a block "
+        "that does takes ids [B, S] in V, and gives logits [B, S, V]"
+    )
+
+
+def token_model(program: Program, step: Program, window: int | None, tokens: int) -> TokenModel:
+    """How a program takes and gives tokens; raises InputError where it does not."""
+    main, graph = program.graphs.main, step.graphs.main
+    taken = [value for value in graph.inputs if graph.types[value].range is not None]
+    types = [graph.types[value] for value in taken]
+    (logits,) = graph.outputs
+    if len(graph.inputs) != 1 or not types or len(types[0].shape) != 2:
+        listed = ", ".join(f"{value.name} {graph.types[value]}" for value in graph.inputs)
+        raise InputError(f"{main.block} does not go on with one text [B, S]: it takes {listed}")
+    range_ = types[0].range
+    if range_ is None or graph.types[logits].shape != (*types[0].shape, range_):
+        raise InputError(f"{main.block} does not give the logits of next tokens")
+    numbers = program.graphs.main.sizes.bind(program.graphs.numbers)
+    held = range_.evaluate(numbers)
+    if held < tokens:
+        raise InputError(f"{main.block} knows {held} tokens, and the tokenizer has {tokens}")
+    batch, length = types[0].shape
+    others = {
+        str(value.name): _blank(value, main.types[value].shape, batch, length, numbers)
+        for value in main.inputs
+        if value.name != taken[0].name
+    }
+    return TokenModel(
+        window=_least(window, longest(step)),
+        tokens=tokens,
+        ids=str(taken[0].name),
+        logits=graph.output_names[0],
+        others=others,
+    )
+
+
+def longest(step: Program) -> int | None:
+    """How many positions a step can be asked for: as many as its tables have rows."""
+    graphs = step.graphs
+    numbers = graphs.main.sizes.bind(graphs.numbers)
+    past = {dim for state in graphs.main.states for dim in graphs.main.types[state.past].shape}
+    limit: int | None = None
+    for condition in size_constraints(graphs):
+        names = set(condition.smaller.symbols())
+        if any(dim.name in names for dim in past) and not names & numbers.keys():
+            spare = condition.smaller.substitute(dict.fromkeys(names, condition.smaller * 0))
+            limit = _least(limit, (condition.larger - spare).evaluate(numbers))
+    return limit
+
+
+def _least(first: int | None, second: int | None) -> int | None:
+    numbers = [number for number in (first, second) if number is not None]
+    return min(numbers, default=None)
+
+
+def _blank(
+    value: Value, shape: tuple[Dim, ...], batch: Dim, length: Dim, numbers: dict[str, int]
+) -> tuple[int, ...]:
+    """The shape of an input that does not matter for the logits, -1 for the positions."""
+    sizes: list[int] = []
+    for dim in shape:
+        is_known = all(name in numbers for name in dim.symbols())
+        if dim != length and dim != batch and not is_known:
+            raise InputError(f"nothing says how large {dim} of {value.name} is")
+        sizes.append(-1 if dim == length else 1 if dim == batch else dim.evaluate(numbers))
+    return tuple(sizes)
+
+
+# The setup of a training run: a module at the right sizes, its data, and references.
+
+
+@dataclass(frozen=True)
+class TrainingSetup:
+    """A program, its generated module, and the data it is trained on.
+
+    `parallel` is the program that ranks run; `program` is then the same without a plan, if there is
+    such a program.
+    """
+
+    program: Program
+    source: Source
+    loss: str
+    settings: Settings  # under which the program was compiled
+    backend: str
+    kernels: bool
+    parts: int  # of a batch, one after the other: the microbatches of a pipeline
+    references: Mapping[str, float] = field(default_factory=dict[str, float])
+    text: tuple[Corpus, int] | None = None  # and the window
+    parallel: Program | None = None
+    sizes: Settings | None = None  # under which that is compiled, where not as the program is
+
+    @property
+    def trained_program(self) -> Program:
+        """The program that runs."""
+        return self.parallel or self.program
+
+    @property
+    def module(self) -> Module:
+        """The generated module; of a parallel program that of a rank."""
+        return self.trained_program.on_arrays(self.backend, kernels=self.kernels)
+
+    @cached_property
+    def facts(self) -> dict[str, object]:
+        """The facts that a resumed run must find unchanged: a plan and its mesh may change.
+
+        For a program written for one of several ranks those are of the program that they compute
+        together.
+        """
+        code = self.program.on_one_device.source()
+        facts: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}
+        if self.text:
+            facts["vocabulary"] = self.text[0].vocabulary.describe()
+        return facts
+
+    def keep_tokenizer(self, folder: Path) -> None:
+        """Write a tokenizer that was given into the folder of the run; raises FileError."""
+        if self.text and isinstance(self.text[0].vocabulary, Tokenizer):
+            self.text[0].vocabulary.write(folder)
+
+    def sample(self, params: Arrays, options: Namespace) -> str:
+        """A prompt and what the model makes of it."""
+        if self.text is None:
+            raise InputError("a model of rows of arrays has no text to go on with")
+        text, window = self.text
+        how = Sampling(options.temperature, seed=options.seed)
+        writer = Writer(self.program, params, text.vocabulary, window)
+        return writer.write(options.prompt, options.sample, how)
+
+    def place_of(self, tensor: str) -> str | None:
+        """Where the file makes a tensor: ``line 12 of mlp.xg``, if it has a name there."""
+        graphs = self.program.graphs
+        graph, rest = graphs.main, tensor.split(".")
+        while len(rest) > 1:
+            calls = {step.path: step for step in graph.calls}
+            if rest[0] not in calls:
+                return None
+            call = calls[rest[0]]
+            graph, rest = graphs.graphs[call.callee], rest[1 if call.count is None else 2 :]
+        spans = {str(value.name): value.span for value in graph.types if value.name}
+        name = max((n for n in spans if f"{rest[-1]}_".startswith(f"{n}_")), key=len, default=None)
+        return f"line {spans[name].line} of {spans[name].source.name}" if name else None
 
 
 RUN_CONFIG: Final = "run.json"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import count
 from typing import Final, Literal
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
 from xg.ir.body import LEAVES, VIEWS, Body, same, substitute, topological
 from xg.ir.content import prune
 from xg.ir.graph import Apply, Graph, IRProgram, Step, Value

@@ -18,13 +18,12 @@ from xg.cli.arguments import (
 )
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
-from xg.diagnostics.terminal import printable
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted, printable
 from xg.frontend.project import Project
 
 if TYPE_CHECKING:
     from xg.syntax import ast
-    from xg_pages.explain.bound import Bound
+    from xg_pages.explain.numbers import Bound
     from xg_pages.explain.page import ExplainedPage, TextTokens
 
 EXAMPLE = "xg explain cat_sleeps -o cat_sleeps.html"
@@ -77,7 +76,7 @@ def run(options: Namespace, console: Console) -> int:
         return _explain_error(options.file.upper(), console)
     from xg.cli.opening import open_project  # a page computes; an entry is only read
     from xg_pages.explain.compose import compose
-    from xg_pages.explain.markdown import markdown
+    from xg_pages.explain.html import markdown
     from xg_runtime import files
 
     out: Path | None = options.out
@@ -113,7 +112,7 @@ def _explain_error(code: str, console: Console) -> int:
 def _bound(project: Project, options: Namespace) -> Bound:
     """The numbers that are asked for; raises DiagnosticError, InputError."""
     from xg.frontend.examples.binding import bind
-    from xg_pages.explain.bound import of_block, of_example
+    from xg_pages.explain.numbers import of_block, of_example
     from xg_runtime.errors import InputError
 
     example = _example(project, options) if options.seed is None else None
@@ -164,8 +163,7 @@ def _example(project: Project, options: Namespace) -> ast.Example | None:
 
 
 def _written(page: ExplainedPage, out: Path, console: Console) -> str:
-    from xg_pages.explain.html import html
-    from xg_pages.explain.markdown import markdown
+    from xg_pages.explain.html import html, markdown
 
     if out.suffix == ".md":
         return markdown(page)

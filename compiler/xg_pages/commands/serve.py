@@ -20,8 +20,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 
 if TYPE_CHECKING:
-    from xg_pages.serve.drawing import LiveDrawing
-    from xg_pages.serve.server import Board
+    from xg_pages.serve.server import Board, LiveDrawing
 
 EXAMPLE = "xg serve mha --open"
 
@@ -44,8 +43,7 @@ PAUSE: Final = 0.03  # seconds between two looks at the files
 
 def run(options: Namespace, console: Console) -> int:
     """Serve until Ctrl-C."""
-    from xg_pages.serve.drawing import LiveDrawing
-    from xg_pages.serve.server import Board, LiveServer
+    from xg_pages.serve.server import Board, LiveDrawing, LiveServer
 
     names = list(dict.fromkeys(options.files))
     if "-" in names:
@@ -105,7 +103,7 @@ def _follow(
     interrupted: Event,
 ) -> None:
     """Draw what is saved, and the numbers of what is looked at, one page at a time."""
-    from xg_pages.serve.drawing import WholePage
+    from xg_pages.serve.server import WholePage
 
     whole: WholePage | None = None
     try:

@@ -10,8 +10,7 @@ Edges are paired by name, because names are the author's and survive plans, opti
 Aligning graphs by structure finds a renamed edge, and now and then a wrong one without saying so.
 """
 
-from xg_pages.diff.compare import Change, Difference, Side, compare
-from xg_pages.diff.edge_keys import Edge
+from xg_pages.diff.compare import Change, Difference, Edge, Side, compare
 from xg_pages.diff.figure import changed_figure
 
 __all__ = ["Change", "Difference", "Edge", "Side", "changed_figure", "compare"]

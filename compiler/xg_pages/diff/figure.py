@@ -23,9 +23,15 @@ from xg.figures.views.forward import forward_drawn
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.ir.walk import level_by_level
-from xg_pages.diff.compare import Change, Difference
-from xg_pages.diff.edge_keys import Edge, moved_edges, old_edges, old_moved_edges
-from xg_pages.diff.steps import places_in
+from xg_pages.diff.compare import (
+    Change,
+    Difference,
+    Edge,
+    moved_edges,
+    old_edges,
+    old_moved_edges,
+    places_in,
+)
 
 # Ghosts: what only the first of two programs has, drawn into the figure of the second.
 #

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
@@ -21,18 +21,18 @@ from xg.ir.prim import LAWS
 from xg.ir.tensor import TensorType
 from xg.verify.examples.claim_check import Array
 from xg.verify.reference.interpret import Record
-from xg_pages.explain import words
-from xg_pages.explain.bound import Bound, Said
-from xg_pages.explain.numbers import worked
+from xg_pages.explain import page as words
+from xg_pages.explain.numbers import Bound, Said, worked
 from xg_pages.explain.page import (
+    BlockNaming,
     ExplainedBlock,
     ExplainedPage,
     ExplainedPass,
     ExplainedStep,
     ShownTensor,
     labelled,
+    product_of,
 )
-from xg_pages.explain.words import BlockNaming, product_of
 from xg_pages.explorer.facts import BlockUse, block_uses
 
 SIZES: Final = 6  # of a file are named

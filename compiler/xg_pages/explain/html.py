@@ -18,11 +18,12 @@ from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures import Parts, parts
 from xg.figures.formats.svg import sheet
-from xg.figures.model.geometry import Box
-from xg.figures.model.style import LIGHT
-from xg_pages.explain import words
-from xg_pages.explain.numbers import rows, shape
+from xg.figures.model.figure import LIGHT, Box
+from xg_pages.explain import page as words
+from xg_pages.explain.numbers import Rows, rows, shape
 from xg_pages.explain.page import (
+    FRAMES,
+    SIGNS,
     ExplainedBlock,
     ExplainedPage,
     ExplainedPass,
@@ -30,8 +31,137 @@ from xg_pages.explain.page import (
     ShownTensor,
     Update,
 )
-from xg_pages.explain.words import FRAMES, SIGNS
 from xg_pages.html.document import asset, color_variables, digest
+
+# A page as Markdown that reads well as it is, and as anything makes of it.
+
+
+def markdown(page: ExplainedPage) -> str:
+    """The whole page; ends in a newline."""
+    lines = [
+        f"# {escape.markdown(words.heading(page))}",
+        "",
+        escape.markdown(words.origin(page)),
+        "",
+    ]
+    lines += [words.promise(page), ""]
+    for section in page.sections:
+        lines += _section(section)
+    if page.update:
+        lines += _update(page.update)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _section(section: ExplainedBlock) -> Iterator[str]:
+    yield from (
+        f"## {escape.markdown(words.name(section))}",
+        "",
+        escape.code_block(section.source),
+        "",
+    )
+    yield from _pass("forward", section, section.forward)
+    if section.backward:
+        yield from _pass("backward", section, section.backward)
+
+
+def _pass(view: str, section: ExplainedBlock, steps: ExplainedPass) -> Iterator[str]:
+    title = f"{section.title}, {view}"
+    yield from (f"## {escape.markdown(title)}", "", f"### {words.begins(view, section)}", "")
+    for tensor in steps.begins:
+        yield from _tensor(tensor)
+    for step in steps.steps:
+        yield from _step(step, steps)
+
+
+def _step(step: ExplainedStep, steps: ExplainedPass) -> Iterator[str]:
+    yield from (f"### {step.number}. {escape.code_span(step.equation)}", "")
+    formula = f": {escape.code_span(step.formula)}" if step.formula else ""
+    yield f"{escape.markdown(step.operator)}{formula}. It {words.neighbours(step, steps)}."
+    if step.source:
+        yield f"Line {step.line}: {escape.code_span(step.source)}."
+    yield ""
+    if step.why:
+        yield from (escape.markdown(step.why), "")
+    for tensor in () if step.product else step.tensors:
+        yield from _tensor(tensor)
+    if step.product:
+        yield from (escape.code_block("\n".join(_beside(step.product))), "")
+    if step.worked:
+        yield from (f"First number: {escape.code_span(step.worked)}", "")
+    for tensor in step.printed:
+        yield from _tensor(tensor)
+    for remark in step.remarks:
+        yield from (escape.markdown(remark), "")
+
+
+def _tensor(tensor: ShownTensor) -> Iterator[str]:
+    shown = rows(tensor.array)
+    title = f"{tensor.name} {tensor.type}".strip() if tensor.array.shape else tensor.name
+    cut = f", {shown.cut}" if shown.cut else ""
+    yield from (f"{escape.code_span(title or '[]')}, {shape(tensor.array)}{cut}:", "")
+    yield from (escape.code_block(_grid(shown, tensor)), "")
+
+
+def _update(update: Update) -> Iterator[str]:
+    beside = _beside(update.shown, words.UPDATE_SIGNS, ("cell",) * 3)
+    yield from (f"## {words.UPDATE}", "", escape.markdown(words.rule_of(update)), "")
+    yield from (escape.code_block("\n".join(beside)), "")
+    yield from (f"First number: {escape.code_span(update.worked)}", "")
+    yield from (escape.markdown(words.losses(update)), "")
+
+
+def _beside(
+    product: Sequence[ShownTensor],
+    signs: Sequence[str] = SIGNS,
+    frames: Sequence[str] = FRAMES,
+) -> Iterator[str]:
+    """A product in one line, its first number's row and column in brackets."""
+    pieces = [
+        [f"{tensor.name} {tensor.type}".strip(), *_framed(rows(tensor.array), tensor, frame)]
+        for tensor, frame in zip(product, frames, strict=True)
+    ]
+    widths = [max(map(len, piece)) for piece in pieces]
+    height = max(map(len, pieces))
+    for line in range(height):
+        written = ""
+        for piece, width, sign in zip(pieces, widths, signs, strict=True):
+            between = sign if line == height // 2 else " " * len(sign)
+            text = piece[line] if line < len(piece) else ""
+            written += f"  {between}  {text.ljust(width)}" if sign else text.ljust(width)
+        yield written.rstrip()
+
+
+def _framed(shown: Rows, tensor: ShownTensor, frame: str) -> Iterator[str]:
+    """Rows of numbers with brackets around the framed part of the first matrix."""
+    longest = max(map(len, tensor.rows), default=0)
+    width = max((len(text) for row in shown.rows for text in row), default=0)
+    for place, row in enumerate(shown.rows):
+        count = 0 if place and frame != "column" else len(row) if frame == "row" else 1
+        texts = [text.rjust(width) for text in row]
+        label = f"{tensor.rows[place].ljust(longest)}  " if tensor.rows else ""
+        if count:
+            yield f"{label}[{'  '.join(texts[:count])}] {'  '.join(texts[count:])}".rstrip()
+        else:
+            yield f"{label} {'  '.join(texts)}"
+
+
+def _grid(shown: Rows, tensor: ShownTensor) -> str:
+    """Rows of numbers, aligned at the right, with their words; behind wrong ones is a sign."""
+    bad = np.atleast_2d(tensor.wrong) if tensor.wrong is not None else None
+    lines = [
+        [text + ("" if bad is None else "≠" if bad[y, x] else " ") for x, text in enumerate(row)]
+        for y, row in enumerate(shown.rows)
+    ]
+    above = [*tensor.columns][: len(lines[0]) if lines else 0]
+    width = max((len(text) for row in [above, *lines] for text in row), default=0)
+    longest = max(map(len, tensor.rows), default=-2)
+    labels = [*([""] if above else []), *tensor.rows]
+    written = ["  ".join(text.rjust(width) for text in row) for row in [above, *lines] if row]
+    if longest < 0:
+        return "\n".join(line.rstrip() for line in written)
+    pairs = zip(labels, written, strict=False)
+    return "\n".join(f"{label.ljust(longest)}  {line}".rstrip() for label, line in pairs)
+
 
 ASSETS: Final = "xg_pages.explain"  # the package of the page's own files
 WINDOW: Final = (210.0, 120.0)  # points of the figure that are seen beside a step
@@ -65,7 +195,7 @@ def html(page: ExplainedPage) -> WrittenPage:
         promise=escape.xml(words.promise(page)),
         contents="".join(map(_entry, passes)) + (_UPDATE_ENTRY if page.update else ""),
         shared=drawn.shared + drawn.more,
-        body="\n".join((*_body(passes, drawn), *_update(page.update))),
+        body="\n".join((*_body(passes, drawn), *_update_html(page.update))),
     )
     return WrittenPage(text, drawn.warnings)
 
@@ -102,22 +232,22 @@ def _body(passes: list[_OnePass], drawn: Parts) -> Iterator[str]:
             shown.add(id(one.section))
             yield f"<h2>{escape.xml(words.name(one.section))}</h2>"
             yield f"<pre>{_lines(one.section.source)}</pre>"
-        yield from _pass(one, markup, nodes)
+        yield from _pass_html(one, markup, nodes)
 
 
-def _pass(one: _OnePass, markup: str, nodes: Mapping[str, Box]) -> Iterator[str]:
+def _pass_html(one: _OnePass, markup: str, nodes: Mapping[str, Box]) -> Iterator[str]:
     title = f"{one.section.title}, {one.view}"
     yield f'<section id="{one.name}-steps"><h3>{escape.xml(title)}</h3>'
     yield f'<div class="figure" tabindex="0">{markup}</div>'
     yield f"<h4>{words.begins(one.view, one.section)}</h4>"
-    yield f'<div class="given">{"".join(map(_tensor, one.steps.begins))}</div>'
+    yield f'<div class="given">{"".join(map(_tensor_html, one.steps.begins))}</div>'
     top = min((box.top for box in nodes.values()), default=0.0) - _ABOVE
     for step in one.steps.steps:
-        yield from _step(step, one, nodes.get(step.node), top)
+        yield from _step_html(step, one, nodes.get(step.node), top)
     yield "</section>"
 
 
-def _step(step: ExplainedStep, one: _OnePass, at: Box | None, top: float) -> Iterator[str]:
+def _step_html(step: ExplainedStep, one: _OnePass, at: Box | None, top: float) -> Iterator[str]:
     yield f'<article id="step-{step.number}">'
     yield f'<h4><a href="#step-{step.number}">{step.number}</a> {equation(step.equation)}</h4>'
     yield '<div class="row">'
@@ -131,10 +261,10 @@ def _step(step: ExplainedStep, one: _OnePass, at: Box | None, top: float) -> Ite
         yield f"<p>{_reason(step.why)}</p>"
     if step.source:
         yield f'<p class="quiet">Line {step.line}: <code>{escape.xml(step.source)}</code></p>'
-    yield _product(step.product) if step.product else "".join(map(_tensor, step.tensors))
+    yield _product(step.product) if step.product else "".join(map(_tensor_html, step.tensors))
     if step.worked:
         yield f"<p>First number: <code>{escape.xml(step.worked)}</code></p>"
-    yield from map(_tensor, step.printed)
+    yield from map(_tensor_html, step.printed)
     yield from (f'<p class="remark">{escape.xml(remark)}</p>' for remark in step.remarks)
     yield "</div></div></article>"
 
@@ -172,7 +302,7 @@ def _sides(box: Box) -> str:
     return " ".join(f'{name}="{value:.1f}"' for name, value in pairs)
 
 
-def _update(update: Update | None) -> Iterator[str]:
+def _update_html(update: Update | None) -> Iterator[str]:
     if update:
         yield f'<section id="update"><h2>{words.UPDATE}</h2>'
         yield f"<p>{escape.xml(words.rule_of(update))}</p>"
@@ -191,13 +321,13 @@ def _product(
 ) -> str:
     parts = zip(shown, signs, frames, strict=True)
     written = (
-        f"<div>{sign and f'<span>{sign}</span>'}{_tensor(tensor, frame)}</div>"
+        f"<div>{sign and f'<span>{sign}</span>'}{_tensor_html(tensor, frame)}</div>"
         for tensor, sign, frame in parts
     )
     return f'<div class="product">{"".join(written)}</div>'
 
 
-def _tensor(tensor: ShownTensor, frame: str = "") -> str:
+def _tensor_html(tensor: ShownTensor, frame: str = "") -> str:
     shown = rows(tensor.array)
     cut = f", {shown.cut}" if shown.cut else ""
     name = f"<b>{equation(tensor.name)}</b> " if tensor.name else ""

@@ -17,24 +17,14 @@ from xg.diagnostics.limits import FigureNodes
 from xg.driver import Program
 from xg.figures import Parts, joined, painted, parts
 from xg.figures.formats.svg import sheet
-from xg.figures.model.figure import Figure
+from xg.figures.model.figure import LIGHT, Figure
 from xg.figures.model.structure import first_column
-from xg.figures.model.style import LIGHT
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
 from xg.frontend.typed import Settings
 from xg.ir.graph import IRProgram
 from xg.ir.labels import saved_names
-from xg_pages.explorer.costs import (
-    Planned,
-    at_small_sizes,
-    facts_of,
-    mesh_of,
-    planned,
-    plans_data,
-    proof_sizes,
-)
 from xg_pages.explorer.facts import (
     BlockFacts,
     BlockUse,
@@ -50,7 +40,17 @@ from xg_pages.explorer.facts import (
     code,
     start_numbers,
 )
-from xg_pages.explorer.play import Played, play
+from xg_pages.explorer.play import (
+    Planned,
+    Played,
+    at_small_sizes,
+    facts_of,
+    mesh_of,
+    planned,
+    plans_data,
+    play,
+    proof_sizes,
+)
 from xg_pages.html.document import Page, Pass, PassFace, Section, document, packed_data
 
 FORMAT: Final = 5  # of the facts

@@ -22,7 +22,7 @@ from xg.ir.plan import zigzag_axes
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.ir.walk import Symbols, level_by_level
-from xg.verify.facts import SizeFacts
+from xg.verify.proof_sizes import SizeFacts
 from xg_pages.html.document import CodeLine, Pass
 
 # The blocks of a program as a page shows them: each once, where it is used first.

@@ -20,7 +20,7 @@ from zlib import compress
 
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.model.style import DARK, LIGHT
+from xg.figures.model.figure import DARK, LIGHT
 
 # The content of a page, as data: pictures and code as they are, facts for the script.
 #

@@ -10,7 +10,7 @@ from xg.cli.arguments import Diagram, Rule
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.diagnostics.lazy_dataclass import replace
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 
 EXAMPLE = "xg new tiny_gpt\nxg lock tiny_gpt/tiny_gpt.xg"
 

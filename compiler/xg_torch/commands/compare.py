@@ -142,9 +142,9 @@ def run(options: Namespace, console: Console) -> int:
 def _compared(project: Project, options: Namespace) -> ModuleAgreement | None:
     from xg_runtime import arrays
     from xg_runtime.errors import InputError
-    from xg_torch.compare.counterpart import Counterpart, compare_module
+    from xg_torch.compare.comparison import Counterpart, compare_module
     from xg_torch.compare.dumped import compare_dumped, compare_files, files_of_ranks
-    from xg_torch.compare.foreign_module import built
+    from xg_torch.compare.foreign_run import built
     from xg_torch.compare.module_ranks import compare_module_on_ranks
 
     if options.against is not None:

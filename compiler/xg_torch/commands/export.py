@@ -19,7 +19,7 @@ from xg.cli.arguments import (
 from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.codegen.backend import find
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 
 if TYPE_CHECKING:
     from xg.driver import Program, TensorSpec

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from xg.cli.arguments import FileOrName, XgFile
 from xg.cli.console import Console
 from xg.cli.exits import FINE
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 
 if TYPE_CHECKING:
     from xg_torch.importing import Imported
     from xg_torch.importing.proof import ModelComparison
 
-# ruff: noqa: N999 - commands are modules of their names, none is imported as `import xg_torch.commands.import`
+# ruff: noqa: N999 - the module has the name of its command, which is a keyword
 
 
 EXAMPLE = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from xg.cli.arguments import Rule, add_file, add_names, gives
 from xg.cli.console import Console
 from xg.cli.exits import FINE
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 from xg.frontend.project import Project
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from xg_torch.compare.dumped import (
     planned,
     tensors_of,
 )
-from xg_torch.compare.foreign_module import (
+from xg_torch.compare.foreign_run import (
     HookedRun,
     all_inputs,
     at_all_sizes,
@@ -52,10 +52,10 @@ from xg_torch.compare.foreign_module import (
     config_of,
     cotangents_of,
     failure,
+    key_of,
     output_shapes,
     whole,
 )
-from xg_torch.compare.foreign_run import key_of
 from xg_torch.importing.proof import double_by_default
 
 if TYPE_CHECKING:

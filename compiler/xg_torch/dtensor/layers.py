@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import Literal
 
 from xg.codegen.errors import NoParallelStyle
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.moves import collective

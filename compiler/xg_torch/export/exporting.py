@@ -25,7 +25,7 @@ import numpy as np
 from xg.cli.input_arrays import expected, refuse_open_parameters
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 from xg.driver import Program, compile_project
 from xg.frontend.typed import Settings
 from xg.verify.domains import fitting_inputs

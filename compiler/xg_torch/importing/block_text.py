@@ -10,7 +10,6 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
 from xg.syntax.spelling import ascii_name
 from xg_torch.importing.blocks import CallRun, ModelBlocks, ModuleInstance, OpenSizes
-from xg_torch.importing.diagram import Model, ModelStep, Weight
 from xg_torch.importing.dims import Dims
 from xg_torch.importing.errors import NotSpoken, Unspeakable
 from xg_torch.importing.names import (
@@ -23,7 +22,7 @@ from xg_torch.importing.names import (
     parameter_name,
 )
 from xg_torch.importing.node_spelling import node_text, source_text, spreads_in_front
-from xg_torch.importing.views import ModelValue
+from xg_torch.importing.views import Model, ModelStep, ModelValue, Weight
 
 # The steps of one block as chains: what flows, what is attached, where a line ends.
 

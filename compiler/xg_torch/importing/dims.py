@@ -7,8 +7,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, number, product, symbol
-from xg_torch.importing.diagram import Arrangement, Model, ModelStep
-from xg_torch.importing.views import ModelValue, Size, SizeClasses
+from xg_torch.importing.views import Arrangement, Model, ModelStep, ModelValue, Size, SizeClasses
 
 STRONG: Final = 3  # a proposal of less weight gives way to a product of named parts
 ORDER: Final = ("B", "S", "V", "D", "N_L", "N_H", "N_KV", "D_h", "D_ff", "S_max")

@@ -15,12 +15,11 @@ from xg_torch.importing import rules_elementwise as masks
 from xg_torch.importing import rules_layout as join
 from xg_torch.importing import rules_layout as layout
 from xg_torch.importing import rules_product as products
-from xg_torch.importing import rules_reduce as reduce
+from xg_torch.importing import rules_product as reduce
 from xg_torch.importing import rules_routing
 from xg_torch.importing import rules_routing as routing
-from xg_torch.importing import rules_windows as windows
+from xg_torch.importing import rules_routing as windows
 from xg_torch.importing.archive import Array
-from xg_torch.importing.diagram import Model, ModelStep, Weight
 from xg_torch.importing.errors import NotAnInput, NotSpoken, Unspeakable
 from xg_torch.importing.exported import (
     BOOL,
@@ -48,9 +47,8 @@ from xg_torch.importing.fixed import (
 )
 from xg_torch.importing.lowering import Dependent, Lowering, is_narrow
 from xg_torch.importing.rules_layout import blank, indexed, laid_out
-from xg_torch.importing.rules_routing import chosen
-from xg_torch.importing.rules_windows import batch_norm
-from xg_torch.importing.views import ModelValue, SizeClasses, View
+from xg_torch.importing.rules_routing import batch_norm, chosen
+from xg_torch.importing.views import Model, ModelStep, ModelValue, SizeClasses, View, Weight
 
 # Which rule reads which aten call.
 

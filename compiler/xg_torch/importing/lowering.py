@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from xg.ir.dim import Dim, number
-from xg_torch.importing.diagram import Arrangement, ModelStep, Weight
 from xg_torch.importing.errors import OTHER_TABLE, Unspeakable
 from xg_torch.importing.exported import Argument, AtenCall, Exported, Ref
 from xg_torch.importing.fixed import (
@@ -25,7 +24,18 @@ from xg_torch.importing.fixed import (
     TurnedCoordinate,
     Turning,
 )
-from xg_torch.importing.views import Axis, Factor, ModelValue, Size, SizeClasses, View, align
+from xg_torch.importing.views import (
+    Arrangement,
+    Axis,
+    Factor,
+    ModelStep,
+    ModelValue,
+    Size,
+    SizeClasses,
+    View,
+    Weight,
+    align,
+)
 
 # Arithmetic for which the legend has no node: gathered, and then defined as an operator.
 #

@@ -28,7 +28,6 @@ from xg_torch.importing.archive import (
     without_weights,
 )
 from xg_torch.importing.blocks import fold
-from xg_torch.importing.diagram import Weight
 from xg_torch.importing.errors import (
     NotAnArchive,
     NotAnInput,
@@ -41,6 +40,7 @@ from xg_torch.importing.exported import Exported, read_exported, with_equal_size
 from xg_torch.importing.lower import lower
 from xg_torch.importing.names import identifier, names_file
 from xg_torch.importing.proof import ModelComparison, Witness, part, prove
+from xg_torch.importing.views import Weight
 from xg_torch.importing.write import write
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from xg_grammar import literals
 from xg_runtime import names
 from xg_torch.importing.archive import Array, SavedTensor, SavedTensors
 from xg_torch.importing.blocks import CallRun, ModuleInstance
-from xg_torch.importing.diagram import Model, ModelStep, Weight
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import Exported
 from xg_torch.importing.proof import part
-from xg_torch.importing.views import ModelValue
+from xg_torch.importing.views import Model, ModelStep, ModelValue, Weight
 
 Node: TypeAlias = ModelStep | CallRun
 RESERVED: Final = frozenset(word for word in literals() if word.isalpha())

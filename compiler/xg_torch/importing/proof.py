@@ -26,7 +26,6 @@ from xg.ir.dim import Dim
 from xg_runtime import agreement
 from xg_runtime.module import Arrays
 from xg_torch.importing.archive import Array
-from xg_torch.importing.diagram import Model, Weight
 from xg_torch.importing.errors import DoesNotCheck, NotFinite, NotTheModel
 from xg_torch.importing.exported import (
     BOOL,
@@ -41,7 +40,7 @@ from xg_torch.importing.exported import (
     within,
 )
 from xg_torch.importing.lowering import LAYOUT
-from xg_torch.importing.views import ModelValue
+from xg_torch.importing.views import Model, ModelValue, Weight
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,6 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim, number
 from xg.ops.buckets import SLACK
 from xg_torch.importing.archive import Array
-from xg_torch.importing.diagram import ModelStep
 from xg_torch.importing.errors import OTHER_TABLE, Unspeakable
 from xg_torch.importing.fixed import (
     HIDDEN,
@@ -25,7 +24,7 @@ from xg_torch.importing.fixed import (
     Turning,
 )
 from xg_torch.importing.lowering import Lowering
-from xg_torch.importing.views import Axis, Factor, ModelValue, Size, View, split
+from xg_torch.importing.views import Axis, Factor, ModelStep, ModelValue, Size, View, split
 
 SURE: Final = 1e-4  # a share that is closer to 0 or 1 is 0 or 1
 LOW: Final = 1.0  # only the ratios of low, high and trained count

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import ONE, number
-from xg_torch.importing.diagram import ModelStep, Weight, WrittenOperator
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import BOOL, Ref, reads
 from xg_torch.importing.fixed import HIDDEN, Condition, Fixed, Formula, Known, Mask, Turning
@@ -23,7 +22,7 @@ from xg_torch.importing.recognize import (
     visible,
 )
 from xg_torch.importing.rules_layout import cut, place_of
-from xg_torch.importing.views import View
+from xg_torch.importing.views import ModelStep, View, Weight, WrittenOperator
 
 # Masks of attention: what of the scores is hidden, by order or by an input.
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from xg.ir.dim import ONE, ZERO, Dim, DimError, as_dim, number
-from xg_torch.importing.diagram import ModelStep, Weight
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import Argument, Ref
 from xg_torch.importing.fixed import WHOLE, Blank, BlankPart, Condition, Fixed, Known, Mask
@@ -15,9 +14,11 @@ from xg_torch.importing.recognize import positions, put_together
 from xg_torch.importing.views import (
     Axis,
     Factor,
+    ModelStep,
     ModelValue,
     Size,
     View,
+    Weight,
     divides,
     expand,
     regroup,

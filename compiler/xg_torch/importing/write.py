@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Source
 from xg.ops import table
 from xg.syntax.format import format
 from xg_torch.importing.block_text import BlockText, File
 from xg_torch.importing.blocks import CallRun, ModelBlocks, ModuleInstance, OpenSizes
-from xg_torch.importing.diagram import Model, ModelStep, Weight, WrittenOperator
 from xg_torch.importing.dims import name_sizes
 from xg_torch.importing.lowering import spell
 from xg_torch.importing.names import TakenNames, identifier
+from xg_torch.importing.views import Model, ModelStep, Weight, WrittenOperator
 
 SHARES: Final = re.compile(r"x ?/ ?\(?sum\[D\]\(x\)( \+ [-.\de]+\))?( ?\* ?[.\de]+)?")
 

@@ -13,8 +13,7 @@ from xg.codegen.backend import backends
 from xg.codegen.emit.allowlist import DisallowedCode, check_allowed
 from xg.codegen.emit.module import emit
 from xg.codegen.numpy.dialect import VOCABULARY
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.ir.graph import IRProgram
 from xg.passes.differentiate import differentiate
 from xg.passes.infer import infer

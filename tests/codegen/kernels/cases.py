@@ -15,7 +15,7 @@ from tier import THOROUGH
 from xg import ops
 from xg.codegen.emit.dialect import Kernels
 from xg.codegen.emit.function import OperatorFunction
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.diagnostic import Source, Span
 from xg.ir.body import Body, topological
 from xg.ir.graph import Apply
 from xg.ir.op import Op

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import typed_blocks
 from xg.frontend.project import Project, read_edited
 from xg.frontend.typed import TypedBlocks

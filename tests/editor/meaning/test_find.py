@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from editor.meaning.places import declared, line_of
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.frontend.project.lookup import library_files
 from xg.syntax.parse import parse, parse_partly
 from xg_editor.meaning.navigation import outline, trail

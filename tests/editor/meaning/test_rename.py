@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import checked
 from xg.frontend.project import KnownFiles, Reading, read_edited
 from xg.ir.graph import Apply
 from xg_editor.meaning.declared import ProjectNames
-from xg_editor.meaning.navigation import Occurrences
-from xg_editor.meaning.rename import CannotRename, rename
+from xg_editor.meaning.navigation import CannotRename, Occurrences, rename
 
 ROOT = Path(__file__).parents[3]
 Graphs = list[tuple[str, tuple[int, ...]]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tier import some
 
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import Project
 from xg.syntax.ast import PlanProduct
 

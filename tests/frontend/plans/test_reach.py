@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.diagnostic import Source, Span
 from xg.ir.dim import Dim, symbol
 from xg.ir.plan import BlockId, Entry, Layout, Plan
 from xg.ir.tensor import Sizes
-from xg.sharding.placing import Clash, Misfit, Reach, cut_axes, placing, reach_of, sized
+from xg.sharding.local import Clash, Misfit, Reach, cut_axes, placing, reach_of, sized
 
 TEXT = Source("net.xg", "LM Layer Other Net")
 LM, LAYER, OTHER = (0, "LM"), (0, "Layer"), (0, "Other")

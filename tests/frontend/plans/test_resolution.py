@@ -8,7 +8,7 @@ import pytest
 
 import xg
 from xg.frontend.choices import check_choices
-from xg.frontend.choose_plan import plan_named, plans_of
+from xg.frontend.plan_in_choices import plan_named, plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
 from xg.sharding.apply_plan import PlacedValue, placed_values, with_mesh

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from frontend.plans.shipped import DIAGRAMS, MODELS, names
 
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
 from xg.ir.parameters import moving

@@ -7,10 +7,9 @@ from figures.flaws import flaws
 
 import xg
 from xg.figures import dot, painted, render
-from xg.figures.draw.display import DOTS, DrawnShape
-from xg.figures.model.figure import Emphasis, Figure
+from xg.figures.draw.glyph import DOTS, DrawnShape
+from xg.figures.model.figure import MARKED_WIDTH, Emphasis, Figure
 from xg.figures.model.richtext import characters
-from xg.figures.model.style import MARKED_WIDTH
 from xg_pages.diff import Side, changed_figure, compare
 
 OLD = """\

@@ -18,12 +18,9 @@ import xg
 from xg.figures import painted
 from xg.figures.draw.paint import bounds
 from xg.frontend.project import parse_project
-from xg_pages.explain.bound import LIMIT, RATE
-from xg_pages.explain.html import equation, html
-from xg_pages.explain.markdown import markdown
-from xg_pages.explain.numbers import COLUMNS, ROWS, number, rows, shape
-from xg_pages.explain.page import ExplainedPage, ExplainedStep
-from xg_pages.explain.words import origin
+from xg_pages.explain.html import equation, html, markdown
+from xg_pages.explain.numbers import COLUMNS, LIMIT, RATE, ROWS, number, rows, shape
+from xg_pages.explain.page import ExplainedPage, ExplainedStep, origin
 from xg_train.commands.train import add_arguments
 
 BLOCKS = ("mha", "transformer", "encoder_decoder")

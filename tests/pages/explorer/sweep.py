@@ -12,7 +12,7 @@ from pages.explorer.test_ranks import (
 )
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import read_project
 from xg.frontend.typed import uncalled
 from xg_pages.explorer import SIZE_AT_MOST

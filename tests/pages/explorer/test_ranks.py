@@ -17,7 +17,7 @@ from xg.cost.cost import cost
 from xg.cost.report import report
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import read_project
 from xg.ir.collectives import BY_GLYPH
 from xg_pages.explorer import SIZE_AT_MOST, explore

@@ -8,7 +8,7 @@ from ops.sample import SIZES, B, D, S, Sample, V, floats, ints
 from ops.trial import Trial
 
 from xg import ops
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.ir.body import topological
 from xg.ir.dim import number
 from xg.ir.op import Op

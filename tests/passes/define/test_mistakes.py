@@ -2,8 +2,7 @@
 
 import pytest
 
-from xg.diagnostics.diagnostic import DiagnosticError, render
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source, render
 from xg.passes.resolve.define import define
 from xg.passes.resolve.define.signature import NAMES
 from xg.syntax.parse import parse

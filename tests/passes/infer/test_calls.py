@@ -10,8 +10,7 @@ from backends import with_calls
 from fuzz.proof import DROPOUT, Case, on_arrays
 
 from xg.codegen.backend import backends
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
 from xg.ir.graph import Apply, IRProgram

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Span
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, IRProgram
 from xg.ir.scalar import Scalar, as_scalar

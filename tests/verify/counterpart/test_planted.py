@@ -15,8 +15,7 @@ from xg.cli import input_arrays as published
 from xg.cli.opening import open_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
-from xg_torch.compare.comparison import TOLERANCE, ModuleAgreement
-from xg_torch.compare.counterpart import Counterpart, compare_module
+from xg_torch.compare.comparison import TOLERANCE, Counterpart, ModuleAgreement, compare_module
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "diagrams" / "models" / "transformer.xg"

@@ -20,8 +20,7 @@ from xg.ir.primitive_gradients import pullback
 from xg.sharding.local import localise
 from xg.sharding.type_body import Typing
 from xg.verify.reference.evaluate import evaluate
-from xg.verify.reference.modular.meanings import modulo
-from xg.verify.reference.modular.residues import PRIMES, Field
+from xg.verify.reference.modular.meanings import PRIMES, Field, modulo
 from xg.verify.reference.rank_bodies import run
 
 Array = NDArray[Any]

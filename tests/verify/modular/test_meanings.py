@@ -14,8 +14,14 @@ from xg.ir.body import Body, topological
 from xg.ir.op import Op
 from xg.ir.prim import COMPARE, const, exp, operand, reduce_max, reduce_sum
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
-from xg.verify.reference.modular.meanings import MIXED, modulo
-from xg.verify.reference.modular.residues import MINUS_INFINITY, PRIMES, Field, Undefined
+from xg.verify.reference.modular.meanings import (
+    MINUS_INFINITY,
+    MIXED,
+    PRIMES,
+    Field,
+    Undefined,
+    modulo,
+)
 
 ROUNDED = 1e-12  # far below any fraction of the small whole numbers that are tried
 FIELD = Field(PRIMES[0])

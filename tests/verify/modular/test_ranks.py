@@ -15,7 +15,7 @@ from xg.ir.prim import Expr, equal
 from xg.sharding.local import localise
 from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import Typing
-from xg.verify.reference.modular.residues import Undefined
+from xg.verify.reference.modular.meanings import Undefined
 
 
 def typed(glyph: str, ranks: int, *, collects: bool) -> Iterator[tuple[Trial, States, Typing]]:

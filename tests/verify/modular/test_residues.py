@@ -9,14 +9,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from xg.verify.reference.modular.meanings import POSITIVE, exponential, mix
-from xg.verify.reference.modular.residues import (
+from xg.verify.reference.modular.meanings import (
     MINUS_INFINITY,
+    POSITIVE,
     PRIMES,
     Field,
     Undefined,
     as_fraction,
     contract,
+    exponential,
+    mix,
 )
 
 FIELDS = [Field(prime) for prime in PRIMES]

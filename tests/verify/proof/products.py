@@ -24,7 +24,7 @@ from verify.proof.sweep import axes_of_plans, shipped_project
 
 from xg.cli.verification import rank_lines as lines
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.choose_plan import plan_named
+from xg.frontend.plan_in_choices import plan_named
 from xg.frontend.typed import declared_dims
 from xg.verify.plan_proof import RankProof, prove_ranks
 

@@ -19,7 +19,7 @@ from frontend.plans.shipped import DIAGRAMS, MODELS, names
 from xg.cli.rank_proofs import prove_on_processes
 from xg.cli.verification import rank_lines as lines
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import Project, read_project
 from xg.verify.plan_proof import RankProof, prepared, prove_ranks
 from xg_runtime.errors import XgRuntimeError

@@ -16,7 +16,7 @@ import xg
 from xg.cost.communication import traffic
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
-from xg.frontend.choose_plan import plans_of
+from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import Project, parse_project, read_project
 from xg.verify.plan_proof import RankProof, wanted
 from xg.verify.proof_sizes import case

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from importlib import import_module
 
 from xg.cli.console import Console
 from xg.cli.exits import FINE
+from xg.cli.shells import scripts
 from xg.cli.shells.words import all_commands
 from xg.frontend.project.lookup import library_files
 
@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace, console: Console) -> int:
-    """Print the script of the shell, whose module and function have its name."""
-    script = getattr(import_module(f"xg.cli.shells.{options.shell}"), options.shell)
+    """Print the script of the shell, whose function has its name."""
+    script = getattr(scripts, options.shell)
     console.write(script(all_commands(), [file.stem for file in library_files()]))
     return FINE

@@ -14,8 +14,7 @@ from typing import Final
 from xg.cli.arguments import Rule, XgFile, add_stdin_filename
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
-from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.frontend.project import STANDARD_INPUT
 
 EXAMPLE = "xg new tiny_gpt\nxg fmt tiny_gpt/tiny_gpt.xg"

@@ -13,8 +13,7 @@ from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, USAGE
 from xg.cli.render.table import Column, Table, aligned
 from xg.diagnostics.lazy_dataclass import replace
-from xg.diagnostics.terminal import columns_of, printable, width
-from xg.diagnostics.wording import similar
+from xg.diagnostics.terminal import columns_of, printable, similar, width
 
 if TYPE_CHECKING:
     from xg.figures.model.figure import Figure

@@ -7,9 +7,8 @@ from math import lcm
 
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.text import Precedence, Text, infix, power
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Span
 from xg.ir.dim import ONE, ZERO, Dim, product, symbol
 from xg.ir.errors import UnboundSize
 from xg.ir.known_sizes import ImpliedSize, closure, implied_sizes

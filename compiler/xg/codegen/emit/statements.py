@@ -17,8 +17,8 @@ from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text, call, commented
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.diagnostics.source import Span
 from xg.ir.body import Body, has_unsafe_choice, is_inline, unstopped
 from xg.ir.graph import Apply, Step, Value
 from xg.ir.labels import snake

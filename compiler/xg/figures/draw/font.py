@@ -16,8 +16,8 @@ from struct import unpack_from
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.figures.model import style
-from xg.figures.model.geometry import Box
+from xg.figures.model import figure as style
+from xg.figures.model.figure import Box
 from xg.figures.model.richtext import RichText, StyledRun, Tag, scripts
 
 FOLDER: Final = Path(__file__).parent / "fonts"

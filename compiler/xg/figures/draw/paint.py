@@ -10,27 +10,43 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw import font
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire, arrow, moved
 from xg.figures.draw.font import TextLine, line_bounds, typeset, wrapped
-from xg.figures.draw.glyph import edge_line, glyph, legend, text_in
+from xg.figures.draw.glyph import (
+    Display,
+    DrawnShape,
+    DrawnText,
+    Element,
+    Wire,
+    arrow,
+    edge_line,
+    glyph,
+    legend,
+    moved,
+    text_in,
+)
 from xg.figures.layout import run_engine
 from xg.figures.layout.lanes import Lanes, lanes
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import pair_shift
-from xg.figures.model import style
+from xg.figures.model import figure as style
 from xg.figures.model.figure import (
     LEAST_SIZE,
     BarPlace,
+    Box,
+    Color,
+    DrawnPath,
     EdgeStyle,
     Figure,
     FigureEdge,
     NodeKind,
+    Point,
     TooNarrow,
+    bounding_box,
+    flattened,
+    rectangle,
 )
-from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened, rectangle
 from xg.figures.model.richtext import RichText, bold, characters, muted, plain, title_text
 from xg.figures.model.structure import first_column
-from xg.figures.model.style import Color
 
 _GROUP_ROUNDING = 9.0
 _GROUP_GAP = 3.0

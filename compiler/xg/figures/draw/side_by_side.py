@@ -8,23 +8,33 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw import font
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire, arrow, moved
 from xg.figures.draw.font import typeset
-from xg.figures.draw.glyph import boxed_text, frame, node_lines, node_size
+from xg.figures.draw.glyph import (
+    Display,
+    DrawnShape,
+    DrawnText,
+    Element,
+    Wire,
+    arrow,
+    boxed_text,
+    frame,
+    moved,
+    node_lines,
+    node_size,
+)
 from xg.figures.draw.paint import body, bounds, page
-from xg.figures.layout.frames import rank_frames
 from xg.figures.layout.placement import PlacedFigure
-from xg.figures.model import style
+from xg.figures.layout.request import rank_frames
+from xg.figures.model import figure as style
 from xg.figures.model.figure import (
     BarPlace,
+    Box,
+    Color,
     EdgeStyle,
     Figure,
     FigureBar,
     FigureBrace,
     FigureColumn,
-)
-from xg.figures.model.geometry import (
-    Box,
     Point,
     bounding_box,
     flattened,
@@ -34,7 +44,6 @@ from xg.figures.model.geometry import (
 )
 from xg.figures.model.richtext import characters, plain
 from xg.figures.model.structure import ColumnIds, bar_id, single_column
-from xg.figures.model.style import Color
 
 # Hairlines: a line that a bar leaves as it is continues on the bar, so that an eye can follow.
 #

@@ -1,4 +1,4 @@
-"""Define the interface of a layout engine, and run one in a limited child process."""
+"""Define layout engines, and run an installed Graphviz in a limited child process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, Final, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import LayoutMebibytes, LayoutSeconds
@@ -65,3 +68,54 @@ def _limiting() -> Sequence[str]:
         return ()
     size = LayoutMebibytes.maximum * 2**10
     return "/bin/sh", "-c", f'ulimit -v {size} 2>/dev/null; exec "$@"', "sh"
+
+
+# The `dot` of a Graphviz of an installed Graphviz, called as the package graphviz calls it.
+
+
+def _find_command() -> str:
+    from graphviz import ExecutableNotFound, version  # this engine is the last to be tried
+
+    try:
+        return f"dot - graphviz version {'.'.join(map(str, version()))}"
+    except ExecutableNotFound as error:
+        raise EngineError("no `dot` on PATH") from error
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        raise EngineError("the `dot` on PATH does not run") from error
+
+
+def _run_command(text: str) -> str:
+    from graphviz.backend import dot_command  # as above
+
+    # not graphviz.pipe_string: that limits neither time nor memory
+    return run_limited(cast("Any", dot_command).command("dot", "json0"), text)
+
+
+COMMAND: Final = Engine("dot", _find_command, _run_command)
+
+
+# Graphviz in the wheel of `pygraphviz`, in a child process: a call into C cannot be interrupted.
+#
+# The wheel imports only where some libraries of the X window system are installed, so being there
+# and running are two things.
+
+
+_PROGRAM: Final = """\
+import sys, pygraphviz
+graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode("utf-8"))
+sys.stdout.buffer.write(graph.draw(format="json0", prog="dot"))
+"""
+
+
+def _find_pygraphviz() -> str:
+    if find_spec("pygraphviz") is None:
+        raise EngineError("pygraphviz is not installed")
+    return f"Graphviz in pygraphviz {version('pygraphviz')}"
+
+
+def _run_pygraphviz(text: str) -> str:
+    _find_pygraphviz()
+    return run_limited((sys.executable, "-c", _PROGRAM), text)
+
+
+PYGRAPHVIZ: Final = Engine("pygraphviz", _find_pygraphviz, _run_pygraphviz)

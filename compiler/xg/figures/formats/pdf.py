@@ -17,11 +17,10 @@ from typing import Final
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.font import ASCENT, CAP_HEIGHT, DESCENT, Face, line_bounds
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
 from xg.figures.formats.svg import number
-from xg.figures.model.geometry import Box, DrawnPath
-from xg.figures.model.style import Color, Theme
+from xg.figures.model.figure import Box, Color, DrawnPath, Theme
 
 # Sheets of paper that a long figure is printed on, cut where only lines are cut.
 

@@ -14,10 +14,9 @@ from typing import Final
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.draw import font
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.font import TextSpan
-from xg.figures.model.geometry import Curve, DrawnPath, Point
-from xg.figures.model.style import (
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
+from xg.figures.model.figure import (
     DARK,
     DETAIL_SIZE,
     GLYPH_SIZE,
@@ -27,6 +26,9 @@ from xg.figures.model.style import (
     TENSOR_SIZE,
     TITLE_SIZE,
     Color,
+    Curve,
+    DrawnPath,
+    Point,
     Theme,
 )
 

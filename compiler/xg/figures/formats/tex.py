@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 from unicodedata import normalize
 
 from xg.diagnostics import escape
-from xg.figures.draw.display import Display, DrawnShape, DrawnText
 from xg.figures.draw.font import TextSpan
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText
 from xg.figures.formats.svg import number
-from xg.figures.model.geometry import DrawnPath
+from xg.figures.model.figure import Color, DrawnPath, Theme
 from xg.figures.model.richtext import scripts
-from xg.figures.model.style import Color, Theme
 
 # Labels in LaTeX: symbols and shapes as math, words as text, no character with a meaning.
 #

@@ -44,7 +44,7 @@ from xg.figures.layout.field import (
 )
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import PORT_APART, RouteRequest, requests, side_room
-from xg.figures.model import style
+from xg.figures.model import figure as style
 from xg.figures.model.structure import EdgePlace
 
 # Search: the way with the fewest corners and crossings down from one gap to another.

@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.figures.model.geometry import Box
+from xg.figures.model.figure import Box
 
 # Ports: where an edge may leave or enter a node.
 

@@ -16,7 +16,8 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.draw.glyph import Extent, label_size
-from xg.figures.layout.frames import (
+from xg.figures.layout.placement import PlacedFigure
+from xg.figures.layout.request import (
     Frame,
     Surroundings,
     beside_frames,
@@ -28,10 +29,8 @@ from xg.figures.layout.frames import (
     strips,
     without_strangers,
 )
-from xg.figures.layout.placement import PlacedFigure
-from xg.figures.model import style
-from xg.figures.model.figure import EdgeStyle
-from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
+from xg.figures.model import figure as style
+from xg.figures.model.figure import Box, DrawnPath, EdgeStyle, Point, bounding_box, flattened
 from xg.figures.model.richtext import RichText
 from xg.figures.model.structure import EdgePlace, nested
 

@@ -16,9 +16,17 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.draw.glyph import Extent, label_size, node_lines, node_size, pair_size
-from xg.figures.model import style
-from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind
-from xg.figures.model.geometry import Box, DrawnPath, Point, turned
+from xg.figures.model import figure as style
+from xg.figures.model.figure import (
+    Box,
+    DrawnPath,
+    Figure,
+    FigureEdge,
+    FigureNode,
+    NodeKind,
+    Point,
+    turned,
+)
 from xg.figures.model.structure import (
     EdgePlace,
     Fork,

@@ -1,19 +1,403 @@
-"""List the edges to route and their ports, and fill the field of a placed figure."""
+"""List the edges to route, their ports and the frames around blocks, and fill the routing grid."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.figures.draw.display import head_width
+from xg.figures.draw.font import TextLine, line_bounds, typeset
+from xg.figures.draw.glyph import head_width
 from xg.figures.layout.field import CLEAR, Key, NodeSide, Range, RimPort, RoutingField
 from xg.figures.layout.placement import PlacedFigure
-from xg.figures.model import style
-from xg.figures.model.figure import FigureEdge, FigureGroup, NodeKind
-from xg.figures.model.geometry import Box, bounding_box
-from xg.figures.model.structure import EdgePlace, entered_aside, through_bars
+from xg.figures.model import figure as style
+from xg.figures.model.figure import (
+    Box,
+    DrawnPath,
+    FigureEdge,
+    FigureGroup,
+    NodeKind,
+    Point,
+    bounding_box,
+    flattened,
+)
+from xg.figures.model.structure import EdgePlace, entered_aside, parted, through_bars
+
+# Frames: the rounded lane behind a group's nodes, and the place of its heading.
+
+
+_INSET: Final = 7.0
+_ABOVE: Final = 6.0
+_NEAR: Final = 2.0  # between a frame and a node beside it
+_WIDEST: Final = 160.0  # how far a frame is widened for its heading
+_STEP: Final = 6.0  # between places that are tried for a heading
+_INSIDE: Final = 6.0  # a rank's frame, above and below its nodes
+_CLEAR: Final = 5.0  # between a rank's frame and a bar
+_OUT: Final = 3.8  # between a frame and a line along it outside: never between two of a pair
+_IN: Final = (6.0, 3.8)  # and inside, where the fill begins behind a border: if there is room
+_SIDES: Final = (("left", 0, -1), ("right", 0, 1), ("top", 1, -1), ("bottom", 1, 1))
+_MOST: Final = 100.0  # how far a side is moved
+_ALONG: Final = 5.0  # how far a line runs along a frame before an eye takes it for part of it
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A group's frame, its set heading, and the start of the heading's baseline.
+
+    A heading `covers` others where there is no room for it.
+    """
+
+    box: Box
+    heading: TextLine
+    at: Point
+    covers: bool = False
+
+    @property
+    def text(self) -> Box:
+        """Return the room of the heading."""
+        return line_bounds(self.heading, *self.at)
+
+
+def frame_box(
+    placed: PlacedFigure,
+    group: FigureGroup,
+    around: Mapping[int, Iterable[Box]],
+    inner: Sequence[Box] = (),
+) -> tuple[Box, Box] | None:
+    """Return what is inside of a frame, and the frame around a group's nodes.
+
+    Inside are the lines between its nodes and the frames of groups in it. None if a node outside
+    the group is among them: a frame must not claim it.
+    """
+    members = set(group.nodes)
+    boxes = [*inner, *(placed.nodes[node] for node in group.nodes)]
+    for number, edge in enumerate(placed.figure.edges):
+        if {edge.tail, edge.head} <= members:
+            boxes += [placed.labels[number]] if number in placed.labels else []
+            boxes += around.get(number, ())
+    inside = bounding_box(boxes)
+    frame = inside.grown(style.GROUP_PADDING)
+    # Above a column are lines that end in it; above a level line may run a lane.
+    heading = style.GROUP_HEADING if group.label and not placed.is_turned else 0.0
+    frame = replace(frame, top=frame.top - heading)
+    strangers = [box for node, box in placed.nodes.items() if node not in members]
+    for other in strangers:
+        if frame.overlaps(other):
+            frame = _beside(frame, inside, other)
+    return None if _hits(frame, strangers) else (inside, frame)
+
+
+def beside_frames(inside: Box, frame: Box, others: Iterable[Box]) -> Box:
+    """Return a frame that keeps off others, as far as what is inside allows."""
+    for other in others:
+        if frame.overlaps(other.grown(_NEAR)):
+            frame = _beside(frame, inside, other)
+    return frame
+
+
+def strange_lines(placed: PlacedFigure, group: FigureGroup) -> list[tuple[Point, Point]]:
+    """Return the parts of others' lines that run as a group's column does.
+
+    In its lane they would seem to be part of it.
+    """
+    members, axis = set(group.nodes), 1 if placed.is_turned else 0
+    paths = (
+        placed.paths[number]
+        for number, edge in enumerate(placed.figure.edges)
+        if number in placed.paths and members.isdisjoint((edge.tail, edge.head))
+    )
+    return [(a, b) for path in paths for a, b in pairwise(flattened(path)) if a[axis] == b[axis]]
+
+
+def without_strangers(inside: Box, frame: Box, lines: Iterable[tuple[Point, Point]]) -> Box:
+    """Return a frame with less room at a side where a line of others runs along."""
+    for a, b in lines:
+        if not runs_in(a, b, frame):
+            continue
+        for side, axis, sign in _SIDES:
+            place, edge = a[axis] - sign * _OUT, getattr(inside, side)
+            is_outside = sign * (place - edge) >= _NEAR
+            if a[axis] == b[axis] and is_outside and sign * (getattr(frame, side) - place) > 0:
+                frame = replace(frame, **{side: place})
+    return frame
+
+
+def runs_in(a: Point, b: Point, frame: Box) -> bool:
+    """Return whether a part of a line runs along inside of a frame."""
+    (low, high), (left, right) = sorted((a[1], b[1])), sorted((a[0], b[0]))
+    height = min(high, frame.bottom) - max(low, frame.top)
+    width = min(right, frame.right) - max(left, frame.left)
+    return min(height, width) >= 0 and max(height, width) > _ALONG
+
+
+def _hits(box: Box, others: Iterable[Box]) -> bool:
+    return any(box.overlaps(other) for other in others)
+
+
+def _beside(frame: Box, inside: Box, other: Box) -> Box:
+    """Return a frame with less room at the side where another node or frame is near."""
+    if other.left >= inside.right + 2 * _NEAR:
+        return replace(frame, right=min(frame.right, other.left - _NEAR))
+    if other.right <= inside.left - 2 * _NEAR:
+        return replace(frame, left=max(frame.left, other.right + _NEAR))
+    if other.top >= inside.bottom + 2 * _NEAR:
+        return replace(frame, bottom=min(frame.bottom, other.top - _NEAR))
+    if other.bottom <= inside.top - 2 * _NEAR:
+        return replace(frame, top=max(frame.top, other.bottom + _NEAR))
+    return frame
+
+
+# The upright parts of lines and the level ones: where each is, where it begins and where it ends.
+StraightLines: TypeAlias = tuple[
+    Sequence[tuple[float, float, float]], Sequence[tuple[float, float, float]]
+]
+
+
+def straight(parts: Iterable[tuple[Point, Point]]) -> StraightLines:
+    """Return what of lines is upright, and what is level."""
+    found: tuple[list[tuple[float, float, float]], ...] = [], []
+    for a, b in parts:
+        for axis in (0, 1):
+            if a[axis] == b[axis]:
+                found[axis].append((a[axis], *_sorted(a[1 - axis], b[1 - axis])))
+    return found[0], found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """All that a frame's rim keeps off: other nodes, lines along it, texts under it.
+
+    It never goes around lines `outside`.
+    """
+
+    strangers: Sequence[Box]
+    lines: StraightLines
+    texts: Sequence[Box]
+    outside: Sequence[tuple[Point, Point]]
+
+
+def framed(
+    group: FigureGroup,
+    inside: Box,
+    box: Box,
+    occupied: Sequence[Box],
+    nodes: Mapping[str, Box],
+    around: Surroundings,
+) -> tuple[Frame, bool]:
+    """Set a frame's heading, then move its rim; return whether both found a place off all else.
+
+    Where they did not, the heading may be where the rim belongs, so the rim is moved first.
+    """
+
+    def headed(box: Box) -> tuple[Frame, bool]:
+        frame = _finished(group, box, occupied, nodes)
+        settled, is_clear = _off_lines(frame.box, bounding_box([inside, frame.text]), around)
+        return replace(frame, box=settled), is_clear and not frame.covers
+
+    frame, is_clear = headed(box)
+    if is_clear:
+        return frame, True
+    moved, is_clear = headed(_off_lines(box, inside, around)[0])
+    return (moved if is_clear else frame), is_clear
+
+
+def _off_lines(box: Box, inside: Box, around: Surroundings) -> tuple[Box, bool]:
+    """Move a rim off lines along it and texts under it, as little as that needs.
+
+    A side that moves makes the others longer, so each is looked at twice, in the better of two
+    orders. Return whether all sides found such a place, too.
+    """
+    results = (_settled(box, inside, around, sides) for sides in (_SIDES, _SIDES[::-1]))
+    first, troubles = next(results)
+    if troubles:
+        first, troubles = min((first, troubles), *results, key=lambda result: result[1])
+    return first, not troubles
+
+
+def _settled(
+    box: Box, inside: Box, around: Surroundings, sides: Sequence[tuple[str, int, int]]
+) -> tuple[Box, int]:
+    """Return a box whose sides have moved, and how many of them found no place at last."""
+    troubles = 0
+    for side, axis, sign in sides:
+        box, _ = _with_side(box, inside, around, side, axis, sign)
+    for side, axis, sign in sides:
+        box, has_place = _with_side(box, inside, around, side, axis, sign)
+        troubles += not has_place
+    return box, troubles
+
+
+def _with_side(
+    box: Box, inside: Box, around: Surroundings, side: str, axis: int, sign: int
+) -> tuple[Box, bool]:
+    """Return a box with a side where it is free, and whether there is such a place."""
+    now, edge = getattr(box, side), getattr(inside, side)
+    for within in _IN:
+        taken = [*_along(around.lines, box, axis, sign, within), *_under(around.texts, box, axis)]
+        ends = (end for pair in taken for end in pair if abs(end - now) < _MOST)
+        for place in sorted((now, *ends), key=lambda one: abs(one - now)):
+            moved = replace(box, **{side: place})
+            is_outside = place == now or sign * (place - edge) >= _NEAR
+            is_free = not any(low < place < high for low, high in taken)
+            if is_outside and is_free and not _takes_in(moved, box, around):
+                return moved, True
+    return box, False
+
+
+def _takes_in(moved: Box, box: Box, around: Surroundings) -> bool:
+    """Return whether a moved rim goes around a node of others, or a line of others as none did."""
+    return _hits(moved, around.strangers) or any(
+        runs_in(a, b, moved) and not runs_in(a, b, box) for a, b in around.outside
+    )
+
+
+def _along(
+    lines: StraightLines, box: Box, axis: int, sign: int, within: float
+) -> Iterator[tuple[float, float]]:
+    """Yield where a rim at a side of a box would be too near to a line along it."""
+    low, high = (box.top, box.bottom) if axis == 0 else (box.left, box.right)
+    for place, start, end in lines[axis]:
+        if min(end, high) - max(start, low) > _ALONG:
+            yield _sorted(place - sign * _OUT, place + sign * within)
+
+
+def _under(texts: Iterable[Box], box: Box, axis: int) -> Iterator[tuple[float, float]]:
+    """Yield where a rim at a side of a box would be under a text."""
+    for text in texts:
+        if axis == 0 and text.top < box.bottom and text.bottom > box.top:
+            yield text.left - _NEAR, text.right + _NEAR
+        elif axis == 1 and text.left < box.right and text.right > box.left:
+            yield text.top - _NEAR, text.bottom + _NEAR
+
+
+def _sorted(one: float, other: float) -> tuple[float, float]:
+    return (one, other) if one < other else (other, one)
+
+
+def _finished(
+    group: FigureGroup, box: Box, occupied: Sequence[Box], nodes: Mapping[str, Box]
+) -> Frame:
+    """Set the heading into the first line of a frame: at its left, at its right or between.
+
+    Where all of that is taken, the frame is widened to the right until the heading fits. Where
+    that would cut a node, it is in the last line of the frame, or above its nodes. Where lines
+    are all over there, a call is widened to the left; if it cannot be, the heading covers one.
+    """
+    line = typeset(group.label, style.GROUP_SIZE)
+    left, right = box.left + _INSET, box.right - _INSET - line.width
+    top, bottom = box.top + _ABOVE + line.ascent, box.bottom - _ABOVE
+    within = (left, right, *_steps(left, right))
+    for x in within:
+        if not _covers(line, (x, top), occupied):
+            return Frame(box, line, (x, top))
+    strangers = [other for node, other in nodes.items() if node not in group.nodes]
+    for x in _steps(max(left, right), box.right + _WIDEST):
+        wider = replace(box, right=max(box.right, x + line.width + _INSET))
+        if _hits(wider, strangers):
+            break
+        if not _covers(line, (x, top), occupied):
+            return Frame(wider, line, (x, top))
+    for x in within:
+        if not _covers(line, (x, bottom), occupied):
+            return Frame(box, line, (x, bottom))
+    higher = _wide_enough(replace(box, top=box.top - line.height - _ABOVE), line, strangers)
+    left, right = higher.left + _INSET, higher.right - _INSET - line.width
+    y = higher.top + _ABOVE + line.ascent
+    free = (x for x in _steps(left, right) if not _covers(line, (x, y), occupied))
+    x = next(free, None)
+    if x is None:
+        # A lane would take in lines of others, which would seem to be part of it.
+        wider = None if group.is_axis else _to_the_left(box, line, strangers, occupied)
+        return wider or Frame(higher, line, (left, y), covers=True)
+    return Frame(higher, line, (x, y))
+
+
+def _to_the_left(
+    box: Box, line: TextLine, strangers: Sequence[Box], occupied: Sequence[Box]
+) -> Frame | None:
+    """Return a frame that is widened to the left for its heading, None where a node is there."""
+    y = box.top + _ABOVE + line.ascent
+    for step in _steps(0.0, _WIDEST):
+        wider = replace(box, left=box.left - step)
+        if _hits(wider, strangers):
+            return None
+        if not _covers(line, (wider.left + _INSET, y), occupied):
+            return Frame(wider, line, (wider.left + _INSET, y))
+    return None
+
+
+def _wide_enough(box: Box, line: TextLine, strangers: Sequence[Box]) -> Box:
+    """Return a frame as wide as its heading, to the side where no other node is."""
+    missing = max(line.width + 2 * _INSET - box.width, 0.0)
+    ways = (
+        replace(box, left=box.left - missing * share, right=box.right + missing * (1 - share))
+        for share in (0.0, 1.0, 0.5)
+    )
+    return next((way for way in ways if not _hits(way, strangers)), box)
+
+
+def _steps(first: float, last: float) -> Iterator[float]:
+    """Yield places from the first to the last."""
+    return (first + _STEP * step for step in range(int(max(last - first, 0.0) / _STEP) + 1))
+
+
+def rank_frames(placed: PlacedFigure) -> list[tuple[float, float]]:
+    """Return the top and the bottom of the frames of a rank's column, which bars part."""
+    found: list[tuple[float, float]] = []
+    for nodes in filter(None, parted(placed.figure)):
+        members = set(nodes)
+        boxes = [placed.nodes[node] for node in nodes]
+        edges = enumerate(placed.figure.edges)
+        inside = (n for n, e in edges if {e.tail, e.head} <= members)
+        around = bounding_box(boxes + [placed.labels[n] for n in inside if n in placed.labels])
+        top, bottom = around.top - _INSIDE, around.bottom + _INSIDE
+        if not found:
+            top -= style.GROUP_HEADING + style.GROUP_PADDING
+        levels = _levels(placed)
+        if found:
+            top = _off(top, -1, around.top, levels)
+        bottom = _off(bottom, 1, around.bottom, levels)
+        middle = (top + bottom) / 2
+        for bar in (placed.nodes[level] for level in placed.figure.levels):
+            if bar.center[1] < middle:
+                top = max(top, bar.bottom + _CLEAR)
+            else:
+                bottom = min(bottom, bar.top - _CLEAR)
+        found.append((top, bottom))
+    return found
+
+
+def _levels(placed: PlacedFigure) -> list[float]:
+    """Return the heights of the level parts of lines."""
+    parts = (part for path in placed.paths.values() for part in pairwise(flattened(path)))
+    return [a[1] for a, b in parts if a[1] == b[1] and abs(a[0] - b[0]) > _ALONG]
+
+
+def _off(rim: float, sign: int, edge: float, levels: Sequence[float]) -> float:
+    """Return the nearest place of a rank's rim at which no line runs along it."""
+    ends = (level + side * _OUT for level in levels for side in (1, -1))
+    free = (
+        place
+        for place in sorted((rim, *ends), key=lambda one: abs(one - rim))
+        if sign * (place - edge) >= _NEAR
+        if all(abs(place - level) >= _OUT - 0.01 for level in levels)
+    )
+    place = next(free, rim)
+    return place if abs(place - rim) < 2 * _INSIDE else rim
+
+
+def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:
+    box = line_bounds(line, *at).grown(1.5)
+    return any(box.overlaps(other) for other in occupied)
+
+
+def strips(path: DrawnPath) -> Iterable[Box]:
+    """Yield the room that the parts of a line take."""
+    for (x, y), (u, v) in pairwise(flattened(path)):
+        yield Box(min(x, u), min(y, v), max(x, u), max(y, v)).grown(1.0)
+
 
 _PAIR_INSIDE: Final = 0.55  # of a glyph's width
 _PAIR_BESIDE: Final = 2.0  # that two lines may reach beyond a text between them

@@ -8,7 +8,7 @@ from math import dist, sqrt
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.figures.draw.display import head_width
+from xg.figures.draw.glyph import head_width
 from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.field import (
     APART,
@@ -35,9 +35,17 @@ from xg.figures.layout.request import (
     side_room,
     text_gap,
 )
-from xg.figures.model import style
-from xg.figures.model.figure import EdgeStyle, Emphasis
-from xg.figures.model.geometry import Box, DrawnPath, Point, backward, polyline, rounded
+from xg.figures.model import figure as style
+from xg.figures.model.figure import (
+    Box,
+    DrawnPath,
+    EdgeStyle,
+    Emphasis,
+    Point,
+    backward,
+    polyline,
+    rounded,
+)
 from xg.figures.model.structure import EdgePlace
 
 # Channels: at which height level parts run in a gap, so that none overlap and few cross.

@@ -20,15 +20,24 @@ from typing import Any, Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import FigureNodes, LayoutSeconds
-from xg.figures.engines import command, pygraphviz, wasm
-from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
+from xg.figures.engines import wasm
+from xg.figures.engines.engine import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.field import CLEAR, HEAD
 from xg.figures.layout.lanes import Obstacles, lanes, left_out
 from xg.figures.layout.placement import NodeUnit, PlacedFigure, Wishes, on_a_grid, problem, units
 from xg.figures.layout.route_edges import routed
-from xg.figures.model import style
-from xg.figures.model.figure import LEAST_SIZE, Figure, NodeKind
-from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened, polyline
+from xg.figures.model import figure as style
+from xg.figures.model.figure import (
+    LEAST_SIZE,
+    Box,
+    DrawnPath,
+    Figure,
+    NodeKind,
+    Point,
+    bounding_box,
+    flattened,
+    polyline,
+)
 from xg.figures.model.structure import (
     EdgePlace,
     Structure,
@@ -383,7 +392,7 @@ def _corners(path: DrawnPath) -> list[Point]:
     return [*corners, path.end]
 
 
-ENGINES = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)  # a browser has one of its own
+ENGINES = (wasm.ENGINE, PYGRAPHVIZ, COMMAND)  # a browser has one of its own
 _DISORDER: Final = 1  # of a fork in an opened call with columns in another order
 _FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
 _ROOMS: Final = (6.0, 60.0)  # around groups of which one has no frame, in points

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, muted, plain, symbol
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange, axis_groups

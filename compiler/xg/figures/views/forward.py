@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.wording import counted
+from xg.diagnostics.terminal import counted
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, plain, tensor
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange, axis_groups

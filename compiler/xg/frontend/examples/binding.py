@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
-from xg.frontend.examples.errors import (
+from xg.frontend.errors import (
     BadTolerance,
     ClaimOfGiven,
     GivenTwice,

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem, Source
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Blocks, Files
-from xg.diagnostics.source import Source
-from xg.frontend.project.errors import A_TEXT, Unreadable, UseCycle, UseUnreadable
+from xg.frontend.errors import A_TEXT, Unreadable, UseCycle, UseUnreadable
 from xg.frontend.project.lookup import (
     Misplaced,
     MissingFile,

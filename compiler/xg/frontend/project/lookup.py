@@ -6,9 +6,9 @@ import stat
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from xg.diagnostics.diagnostic import Source, Span
 from xg.diagnostics.limits import SourceBytes
-from xg.diagnostics.source import Source, Span
-from xg.frontend.project.errors import NotInLibrary, UseOutside, UseUnreadable
+from xg.frontend.errors import NotInLibrary, UseOutside, UseUnreadable
 from xg.syntax import ast
 
 PROJECT_MARKS = (".git", "pyproject.toml")

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
-from xg.diagnostics.diagnostic import Problem, ProblemAt
+from xg.diagnostics.diagnostic import Problem, ProblemAt, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
 from xg.ir.dim import UNIT, ZERO, Dim, DimError, symbol
 from xg.ir.graph import Call, Graph, IRProgram, Loop, Value, without
 from xg.ir.tensor import Sizes, TensorType

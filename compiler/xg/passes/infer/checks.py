@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.diagnostic import Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import Beyond
-from xg.diagnostics.source import Span
 from xg.ir.dim import ONE, ZERO, Dim, DimError, number
 from xg.ir.errors import no_size
 from xg.ir.graph import Apply, Call, Graph, Value, meant_axis

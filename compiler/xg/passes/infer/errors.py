@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
 from xg.diagnostics.lazy_dataclass import replace
-from xg.diagnostics.source import Span
 from xg.syntax.spelling import greek_name
 
 _AROUND = re.compile(r"(?:the second operand fits transposed: <=|\S<-(?=BC))(T|BC)\([^)]+\)")

@@ -7,8 +7,8 @@ from typing import TypeVar, cast
 
 from lark import Token
 
+from xg.diagnostics.diagnostic import Source
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.diagnostics.source import Source
 from xg.ir.graph import Backward, Carry, Graph, IRProgram, Param, Start, State, Value
 from xg.ir.placement import same
 from xg.ir.plan import BlockId, Entry, Layout, Memory, Plan, Schedule

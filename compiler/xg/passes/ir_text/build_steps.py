@@ -7,8 +7,8 @@ from typing import cast
 
 from lark import Token
 
+from xg.diagnostics.diagnostic import Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Source, Span
 from xg.ir.body import Body
 from xg.ir.graph import Apply, Call, Graph, Loop, Role, Step, Value
 from xg.ir.op import Family, Op

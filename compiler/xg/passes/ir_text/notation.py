@@ -12,9 +12,8 @@ from functools import cache
 from typing import Final
 
 from xg import ops
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.diagnostics.source import Source
 from xg.ir.content import with_parts
 from xg.ir.graph import Apply, IRProgram, Value
 from xg.ir.op import Op

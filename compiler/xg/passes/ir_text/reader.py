@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.source import Source
+from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.limits import ExpandedOperators
-from xg.diagnostics.source import Span
 from xg.ir.content import Recent
 from xg.ir.dim import number
 from xg.ir.graph import Graph, IRProgram

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from xg.diagnostics.wording import similar
+from xg.diagnostics.terminal import similar
 from xg.ir.dim import DimError, number
 from xg.ir.op import Op
 from xg.ir.tensor import Shape, spell_shape

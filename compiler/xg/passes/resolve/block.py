@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import Final
 
 from xg import ops
-from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.diagnostic import Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
-from xg.diagnostics.wording import SLIP, similar
+from xg.diagnostics.terminal import SLIP, similar
 from xg.ir.graph import Apply, Graph, MeantZero, Param, Remark, Value
 from xg.ir.op import Op
 from xg.ir.scalar import as_scalar, size

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
-from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
-from xg.diagnostics.source import Span
-from xg.diagnostics.wording import SLIP, similar, there_are
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
+from xg.diagnostics.terminal import SLIP, similar, there_are
 from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
 from xg.passes.resolve.foreign_names import FUNCTIONS_ELSEWHERE, filled, in_place, meant
-from xg.syntax.declarations import left_out
+from xg.syntax.format import left_out
 from xg.syntax.spelling import ascii_name, greek_name
 
 NEAR = 200  # characters before a name that are looked at

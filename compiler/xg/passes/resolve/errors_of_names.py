@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xg.diagnostics.diagnostic import Fix, Problem
-from xg.diagnostics.source import Span
-from xg.diagnostics.wording import CUTOFF, similar
+from xg.diagnostics.diagnostic import Fix, Problem, Span
+from xg.diagnostics.terminal import CUTOFF, similar
 from xg.syntax.spelling import ascii_name, greek_name
 
 

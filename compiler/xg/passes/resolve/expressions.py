@@ -9,7 +9,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.limits import Beyond
-from xg.diagnostics.wording import SLIP, similar
+from xg.diagnostics.terminal import SLIP, similar
 from xg.ir.content import Recent
 from xg.ir.dim import Dim, DimError, number, symbol
 from xg.ir.graph import Start

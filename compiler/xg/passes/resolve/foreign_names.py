@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from xg.diagnostics.diagnostic import Fix
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Fix, Span
 from xg.ir.op import FOREIGN_NAMES, SAME
 
 _WINDOWS: Final = "windows of an axis are window[S](k=3), their sum is overlap[S]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Span
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import KnownMentions, parted
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
 from xg.ir.plan import SCHEDULES
 from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
-from xg.syntax.declarations import declaration
+from xg.syntax.format import declaration
 
 
 class MisplacedMesh(ProblemAt):

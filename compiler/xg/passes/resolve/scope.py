@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.diagnostics.source import Span
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Value
 from xg.ir.op import Op

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
-from xg.diagnostics.source import Span
-from xg.diagnostics.wording import similar
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
+from xg.diagnostics.terminal import similar
 from xg.passes.resolve.errors_of_names import corrected
-from xg.syntax.declarations import declaration
+from xg.syntax.format import declaration
 from xg.syntax.spelling import ascii_name
 
 _NUMBERS: Final = {

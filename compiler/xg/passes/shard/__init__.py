@@ -34,8 +34,7 @@ from xg.passes.shard.propagation import (
     named,
     refuse_left_over,
 )
-from xg.sharding.divisibility import check_parts
-from xg.sharding.padding import refuse_whole
+from xg.sharding.divisibility import check_parts, refuse_whole
 
 __all__ = [
     "AddedSteps",

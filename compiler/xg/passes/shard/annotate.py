@@ -16,7 +16,7 @@ from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
 from xg.ir.plan import Cuts, Memory
 from xg.ir.walk import callees_first, ordered
 from xg.sharding.apply_plan import PlanCache, PlannedValue, memory_of
-from xg.sharding.placing import Reach
+from xg.sharding.local import Reach
 
 # Parameters of the blocks that loops call, given to all rounds by the graph that makes the loop.
 #

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Final
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.collectives import MOVES
 from xg.ir.graph import Apply, Call, Graph, Value

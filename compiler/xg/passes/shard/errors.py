@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt, Span
 from xg.diagnostics.limits import spell_count
-from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY, Collective
 from xg.ir.collectives import MOVES
 from xg.ir.dim import Dim, product

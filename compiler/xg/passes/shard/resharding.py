@@ -10,8 +10,8 @@ from math import prod
 from typing import Final
 
 from xg import ops
+from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.source import Span
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY
 from xg.ir.content import Recent, frozen

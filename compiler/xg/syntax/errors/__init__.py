@@ -3,14 +3,6 @@
 Imported only when a file has an error.
 """
 
-from xg.syntax.errors.characters import (
-    ForbiddenCharacter,
-    ForeignLetters,
-    ForeignSpelling,
-    NotText,
-    UnclosedText,
-    UnknownCharacter,
-)
 from xg.syntax.errors.grammar import (
     ArrowAsComparison,
     AssignedChain,
@@ -36,19 +28,28 @@ from xg.syntax.errors.grammar import (
     Unexpected,
     WrongBracket,
 )
-from xg.syntax.errors.lines import FileBeforeNames, LinesInOne, StatementOutside, UnquotedFile
 from xg.syntax.errors.trees import (
     ArgumentOrder,
+    FileBeforeNames,
+    ForbiddenCharacter,
+    ForeignLetters,
+    ForeignSpelling,
     FractionInPath,
     FrozenElsewhere,
     FrozenIntegers,
     InfiniteNumber,
+    LinesInOne,
     MissingShape,
     NamelessResult,
     NamesInTheMiddle,
+    NotText,
     NumberedAxis,
     RangeWithoutShape,
+    StatementOutside,
+    UnclosedText,
+    UnknownCharacter,
     UnknownMemory,
+    UnquotedFile,
     WildcardOutsidePlan,
     WrongEdition,
 )

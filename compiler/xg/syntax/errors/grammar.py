@@ -12,9 +12,9 @@ from xg.diagnostics.diagnostic import (
     Label,
     Problem,
     ProblemAt,
+    Span,
     quoted,
 )
-from xg.diagnostics.source import Span
 from xg.syntax.spelling import native
 
 

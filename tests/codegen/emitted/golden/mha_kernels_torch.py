@@ -306,7 +306,9 @@ class Model(torch.nn.Module):
         _check(inputs, {}, {"X": (B, S, D)})
         _check_floats({"gamma": self.gamma}, inputs, "X")
         if S < 1:
-            raise ValueError(f"S = {S}: Attention (attention) needs at least one position")
+            raise ValueError(
+                f"S = {S}: Attention (attention) needs at least one position"
+            )
         if seed is None and self.training:
             seed = torch.randint(2**62, (), device=X.device)
         Y = MHAStep.apply(

@@ -7,30 +7,194 @@ the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import accumulate
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.collectives import OWNERS
 from xg.ir.functions import FUNCTIONS
+from xg.ir.graph import IRProgram
+from xg.ir.parameters import param_specs
 from xg.ir.prim import COMPARE, Expr
-from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem, noise
-from xg.verify.reference.modular.residues import (
-    HIDDEN,
-    MINUS_INFINITY,
-    Field,
-    Undefined,
-    contract,
-    finite,
-    hides,
-)
+from xg.ir.tensor import TensorType
+from xg.verify.reference.evaluate import MEANING, Context, Meaning, Mesh, NumberSystem, noise
+from xg.verify.reference.interpret import Arrays, BodyCache, Interpreter, Record
+from xg.verify.reference.random import key, words
 from xg.verify.reference.random import key as key_of
-from xg.verify.reference.random import words
 from xg_runtime.module import Array
+
+# The integers modulo a prime, as arrays.
+#
+# A residue is an int64 between -p/2 and p/2, so that small integers are themselves and comparing
+# residues compares them in that order. Products of two fit into 64 bits.
+#
+# One number is outside: MINUS_INFINITY is the -inf of masked scores. It is below every residue, so
+# that comparisons and maxima need nothing special, and it stays itself in sums and products; only
+# an exponential turns it into a residue, 0. An operation without a meaning, as -inf - -inf and the
+# inverse of 0, raises Undefined: another draw of the inputs is likely to avoid it.
+
+
+PRIMES: Final = (2**31 - 1, 2**31 - 19, 2**31 - 61)
+MINUS_INFINITY: Final = -(2**61)
+HIDDEN: Final = MINUS_INFINITY // 2  # no sum of residues goes below, and -inf plus one stays below
+SIMPLE: Final = 2**20  # the largest denominator that a float is taken for a rounded fraction with
+ROUNDING: Final = 2.0**-50  # how far, relatively, such a float may have been rounded
+
+
+class Undefined(ArithmeticError):
+    """A number that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The integers modulo an odd prime below 2³¹."""
+
+    prime: int
+
+    @property
+    def half(self) -> int:
+        """The largest residue."""
+        return self.prime // 2
+
+    def wrap(self, x: Array) -> Array:
+        """Any integers as residues."""
+        return (x + self.half) % self.prime - self.half
+
+    def wrap_sum(self, x: Array) -> Array:
+        """Sums of two residues, of which each may be -inf."""
+        if not hides(x):
+            return self.wrap(x)
+        return np.where(x <= HIDDEN, MINUS_INFINITY, self.wrap(x))
+
+    def inverse(self, x: Array) -> Array:
+        """The inverse of each residue: one inversion for all, by Montgomery's trick."""
+        finite(x)
+        flat: list[int] = x.ravel().tolist()
+        prime = self.prime
+        before = list(accumulate(flat, lambda a, b: a * b % prime, initial=1))
+        if before[-1] == 0:
+            raise Undefined("the inverse of 0")
+        rest = pow(before[-1], -1, prime)
+        numbers = [0] * len(flat)
+        for place in range(len(flat) - 1, -1, -1):
+            numbers[place] = rest * before[place] % prime
+            rest = rest * flat[place] % prime
+        return self.wrap(np.array(numbers, dtype=np.int64).reshape(x.shape))
+
+    def number(self, value: float) -> int:
+        """A real number: the fraction that it is."""
+        return _number(value, self.prime)
+
+
+@lru_cache(maxsize=4096)
+def _number(value: float, prime: int) -> int:
+    if value == float("-inf"):
+        return MINUS_INFINITY
+    fraction = as_fraction(value)
+    if fraction.denominator % prime == 0:
+        raise Undefined("the inverse of 0")
+    residue = fraction.numerator * pow(fraction.denominator, -1, prime)
+    return (residue + prime // 2) % prime - prime // 2
+
+
+def as_fraction(value: float) -> Fraction:
+    """A float as a fraction: the simple one that it was rounded from, else its shortest decimal.
+
+    So a third is 1/3 whether a program divides by 3 or multiplies by 1/3, and 0.1 is 1/10.
+    """
+    simple = Fraction(value).limit_denominator(SIMPLE)
+    if abs(float(simple) - value) <= ROUNDING * abs(value):
+        return simple
+    return Fraction(repr(value))
+
+
+def hides(x: Array) -> bool:
+    """Whether some of it is -inf."""
+    return bool(x.min(initial=0) <= HIDDEN)
+
+
+def finite(*arrays: Array) -> None:
+    """Refuse -inf."""
+    if any(map(hides, arrays)):
+        raise Undefined("-inf where a number is needed")
+
+
+# Sums of products of residues that no 64 bits overflow.
+
+
+FEW: Final = 4  # products of residues, below 2⁶⁰ each, that 64 bits hold the sum of
+LIMB: Final = 15  # bits of the lower part of a factor
+BLOCK: Final = 256  # products of a part and a residue, below 2⁴⁵, that a float holds the sum of
+MANY: Final = 2**17  # such products that 64 bits hold the sum of
+SMALL: Final = 2**12  # multiplications up to which calling BLAS costs more than it saves
+
+
+def contract(field: Field, spec: str, a: Array, b: Array) -> Array:
+    """Sum of products in index letters, ``"bik,kj->bij"``, any number of them."""
+    finite(a, b)
+    inputs, output = spec.split("->")
+    left, right = inputs.split(",")
+    sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
+    summed = [letter for letter in sizes if letter not in output]
+    terms = prod(sizes[letter] for letter in summed)
+    if terms <= FEW:
+        return field.wrap(np.asarray(np.einsum(spec, a, b)))
+    shared = all(letter in left and letter in right for letter in summed)
+    if shared and prod(sizes.values()) > SMALL:
+        return _in_blocks(field, _Letters(left, right, output), a, b)
+    assert terms <= MANY
+    upper, lower = (np.einsum(spec, part, b) for part in _parts(a))
+    return _joined(field, np.asarray(upper), np.asarray(lower))
+
+
+def _parts(x: Array) -> tuple[Array, Array]:
+    """The upper and the lower bits of residues: ``x = 2¹⁵ upper + lower``."""
+    upper = (x + (1 << (LIMB - 1))) >> LIMB
+    return upper, x - (upper << LIMB)
+
+
+def _joined(field: Field, upper: Array, lower: Array) -> Array:
+    return field.wrap((upper % field.prime << LIMB) + lower)
+
+
+class _Letters(NamedTuple):
+    """The index letters of a product of matrices, one for each of a batch."""
+
+    left: str
+    right: str
+    output: str
+
+    def of(self, left: bool, right: bool, output: bool) -> str:
+        """The letters that occur in exactly these."""
+        there = dict.fromkeys(self.left + self.right)
+        where = (left, right, output)
+        return "".join(c for c in there if tuple(c in word for word in self) == where)
+
+
+def _in_blocks(field: Field, letters: _Letters, a: Array, b: Array) -> Array:
+    """As products of matrices of floats, each of so few terms that every sum is exact."""
+    batch, summed = letters.of(True, True, True), letters.of(True, True, False)
+    rows, columns = letters.of(True, False, True), letters.of(False, True, True)
+    sizes = dict(zip(letters.left + letters.right, a.shape + b.shape, strict=True))
+    groups = [[sizes[letter] for letter in group] for group in (batch, rows, columns, summed)]
+    count, height, width, terms = map(prod, groups)
+    x = np.einsum(f"{letters.left}->{batch + rows + summed}", a).reshape(count, height, terms)
+    y = np.einsum(f"{letters.right}->{batch + summed + columns}", b).reshape(count, terms, width)
+    total = np.zeros((count, height, width), dtype=np.int64)
+    for start in range(0, terms, BLOCK):
+        block = y[:, start : start + BLOCK].astype(np.float64)
+        parts = _parts(x[:, :, start : start + BLOCK])
+        upper, lower = ((part.astype(np.float64) @ block).astype(np.int64) for part in parts)
+        total = field.wrap(total + _joined(field, upper, lower))
+    whole = total.reshape([size for group in groups[:3] for size in group])
+    return np.einsum(f"{batch + rows + columns}->{letters.output}", whole)
+
 
 # Stand-ins for the functions of analysis: one fixed function of residues for each name.
 #
@@ -281,3 +445,154 @@ def modulo_in_random_order(prime: int, seed: int) -> NumberSystem:
         "top": top,
     }
     return NumberSystem(meanings, modulo(prime).add)
+
+
+# A program run forward and backward on random residues, by the interpreter.
+
+
+DRAWS: Final = 8  # of inputs, until one needs no number that does not exist
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """The inputs of a run: parameters by path, inputs and cotangents by name, dropout's seed."""
+
+    prime: int
+    params: Arrays
+    inputs: Arrays
+    cotangents: Arrays
+    seed: int
+
+    def each(self, change: Callable[[Arrays], Arrays]) -> RunInputs:
+        """The same with arrays changed by name, as into one rank's parts of them."""
+        params, inputs = change(self.params), change(self.inputs)
+        return replace(self, params=params, inputs=inputs, cotangents=change(self.cotangents))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The results of a run: outputs by name, gradients by the path or name of their tensor."""
+
+    outputs: Arrays
+    gradients: Arrays
+
+    def each(self, change: Callable[[Arrays], Arrays]) -> Outcome:
+        """The same with arrays changed by name, as from one rank's parts to the wholes."""
+        return Outcome(change(self.outputs), change(self.gradients))
+
+    def first_difference(self, other: Outcome) -> str | None:
+        """The first array that is not equal to that of another run, None if all are."""
+        for name in [*self.outputs, *other.outputs]:
+            if not _equal(self.outputs.get(name), other.outputs.get(name)):
+                return name
+        for name in [*self.gradients, *other.gradients]:
+            if not _equal(self.gradients.get(name), other.gradients.get(name)):
+                return f"d{name}"
+        return None
+
+
+def _equal(a: Array | None, b: Array | None) -> bool:
+    return a is not None and b is not None and np.array_equal(a, b)
+
+
+def draw(program: IRProgram, prime: int, seed: int) -> RunInputs:
+    """Random residues, and random integers in their ranges; every size needs its number."""
+    main = program.main
+    numbers = main.sizes.bind(program.numbers)
+    params = {
+        path: TensorType(graph.sizes.expand_type(param.type).substitute(symbols).shape)
+        for path, param, graph, symbols in param_specs(program)
+    }
+    inputs = {str(value.name): main.types[value] for value in main.inputs}
+    outputs = zip(main.output_names, main.outputs, strict=True)
+    seeds = {name: main.types[value] for name, value in outputs if main.types[value].is_float}
+
+    def drawn(role: str, types: Mapping[str, TensorType]) -> Iterator[tuple[str, Array]]:
+        for name, type_ in types.items():
+            shape = tuple(dim.evaluate(numbers) for dim in type_.shape)
+            bound = prime if type_.range is None else type_.range.evaluate(numbers)
+            below = _below(key(seed, f"{role} {name}"), shape, bound)
+            yield name, Field(prime).wrap(below) if type_.is_float else below
+
+    return RunInputs(
+        prime,
+        dict(drawn("param", params)),
+        dict(drawn("input", inputs)),
+        dict(drawn("cotangent", seeds)),
+        seed,
+    )
+
+
+def _below(stream: int, shape: tuple[int, ...], bound: int) -> Array:
+    count = int(np.prod(shape, dtype=np.int64))
+    return (words(stream, count) % np.uint64(bound)).astype(np.int64).reshape(shape)
+
+
+def run(
+    program: IRProgram,
+    given: RunInputs,
+    mesh: Mesh | None = None,
+    arithmetic: NumberSystem | None = None,
+) -> Outcome:
+    """Outputs and, if the program has a backward pass, gradients; Undefined where a number is.
+
+    One rank's program runs on its `mesh`, on its own parts of the inputs. `arithmetic` may be
+    another than that of the prime, as one with a planted error.
+    """
+    return run_recorded(program, given, mesh, arithmetic)[0]
+
+
+def run_recorded(
+    program: IRProgram,
+    given: RunInputs,
+    mesh: Mesh | None = None,
+    arithmetic: NumberSystem | None = None,
+) -> tuple[Outcome, Record]:
+    """The same, with the record of all values."""
+    runner = interpreter(program, given, mesh, arithmetic)
+    outputs, record = runner.forward(given.inputs)
+    gradients = runner.backward(record, given.cotangents) if program.backwards else {}
+    return Outcome(outputs, gradients), record
+
+
+def interpreter(
+    program: IRProgram,
+    given: RunInputs,
+    mesh: Mesh | None = None,
+    arithmetic: NumberSystem | None = None,
+) -> Interpreter:
+    """An interpreter on residues, for callers that need its records."""
+    return Interpreter(
+        program,
+        given.params,
+        given.seed,
+        arithmetic=arithmetic or modulo(given.prime),
+        traces=_traces(program),
+        mesh=mesh,
+    )
+
+
+@lru_cache(maxsize=4)
+def _traces(program: IRProgram) -> BodyCache:
+    """Every prime and every draw runs the same bodies."""
+    del program  # the key
+    return BodyCache()
+
+
+def run_drawn(
+    program: IRProgram, prime: int = PRIMES[0], seed: int = 0, params: Arrays | None = None
+) -> tuple[RunInputs, Outcome]:
+    """A run on random residues that needs no number that does not exist, as the inverse of 0.
+
+    `params` are drawn too, unless they are given. Raises Undefined if none is found: then the
+    program itself asks for one.
+    """
+    for attempt in range(DRAWS):
+        inputs = draw(program, prime, key(seed, f"draw {attempt}"))
+        inputs = inputs if params is None else replace(inputs, params=params)
+        try:
+            return inputs, run(program, inputs)
+        except Undefined:
+            if attempt == DRAWS - 1:
+                raise
+    raise AssertionError
