@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -72,8 +72,14 @@ def _build_all(names: Sequence[str]) -> Iterator[Built]:
     if cores == 1:
         yield from map(_build, names)
         return
-    with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
-        yield from pool.map(_build, names)
+    # A pool ends its processes on Ctrl-C, instead of waiting for minutes of work.
+    with get_context("spawn").Pool(cores, _leave_interrupts) as pool:
+        yield from pool.imap(_build, names)
+
+
+def _leave_interrupts() -> None:
+    """Let the first process alone answer Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _build(name: str) -> Built:
