@@ -52,10 +52,15 @@ def test_hooks_take_the_files_of_a_commit(hook: dict[str, Any], tmp_path: Path) 
     wrong.write_text(WRONG, "utf-8")
     untidy.write_text(UNTIDY, "utf-8")
     before = good.read_bytes()
+    if hook["id"] == "xg-lock":
+        assert run_hook(hook | {"entry": "xg lock"}, good) == 0
     assert run_hook(hook, good, good) == 0
     assert good.read_bytes() == before
     if hook["id"] == "xg-check":
         assert run_hook(hook, good, wrong) == 1
+    elif hook["id"] == "xg-lock":
+        good.write_bytes(before.replace(b"GELU", b"SiLU"))
+        assert run_hook(hook, good) == 1
     else:
         run_hook(hook, untidy)
         assert "X -> S" in untidy.read_text("utf-8")
