@@ -13,6 +13,7 @@ from xg.ir.collective import FAMILY
 from xg.ir.dim import Dim
 from xg.ir.errors import UnboundSize
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Step, Value, ports
+from xg.ir.moves import collective
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.ir.walk import callers_first, having, inside
@@ -66,7 +67,8 @@ def _statistics(graph: Graph) -> Iterator[tuple[Apply, dict[str, Value], dict[Va
     for step in graph.steps:
         if not isinstance(step, Apply):
             continue
-        if step.op.glyph == "cast" and step.inputs[0] in params:
+        record = collective(step.op)
+        if record and record.is_free and step.inputs[0] in params:
             params[step.outputs[0]] = params[step.inputs[0]]
         if step.op.moves:
             names = step.op.operand_names(step.attrs)
