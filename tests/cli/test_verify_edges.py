@@ -47,6 +47,25 @@ block Net(X [B, D]) -> Y [B, D] {
     X -> Cap : Y
 }
 """
+PLANNED = """\
+dim B, S, D = 4
+mesh N_T
+
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param W, V [D, D]
+    X -> •<=W -> ReLU : H
+    H -> •<=V : Y
+}
+
+plan TP of Net {
+    W [D, D/N_T]
+    V [D/N_T, D]
+}
+
+plan SP of Net {
+    X, Y [B, S/N_T, D]
+}
+"""
 Patch = pytest.MonkeyPatch
 Sabotage = Callable[[str, str], None]
 
@@ -178,3 +197,35 @@ def test_a_wrong_rule_of_the_compiler_is_seen_by_autograd(
 def _first_takes_all(y: Expr, d: Cotangent) -> tuple[Cotangent, Cotangent]:
     second = y.args[1] > y.args[0]
     return d.through(Gate(second, holds=False)), d.through(Gate(second))
+
+
+def test_ranks_meet_edges_too(xg: Xg, folder: Path) -> None:
+    chosen = ("verify", _write(folder, PLANNED), "--against", "single")
+    said = xg(*chosen, "--plan", "TP")
+    assert said.code == 0
+    assert "edges: ties, zeros, length 1 of B and S: ranks and one device agree\n" in said.out
+    proof = json.loads(xg(*chosen, "--plan", "SP", "--json").out)["ranks"][0]
+    assert proof["edges"] == {
+        "tried": ["ties", "zeros", "length 1 of B"],
+        "not_tried": {"length 1 of S": "ranks cannot share one position"},
+        "first_difference": None,
+    }
+
+
+def test_a_mistake_of_ranks_at_a_tie_is_found(
+    xg: Xg, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = driver.load
+
+    def load(source: str, name: str) -> ModuleType:
+        if "xg_runtime.ranks" in source:
+            assert "saved.matmul > 0" in source
+            source = source.replace("saved.matmul > 0", "saved.matmul >= 0")
+        return real(source, name)
+
+    monkeypatch.setattr(driver, "load", load)
+    said = xg("verify", _write(folder, PLANNED), "--plan", "TP", "--against", "single")
+    assert said.code == 1
+    assert "edges: ties, zeros, length 1 of B and S: ranks and one device DIFFER: " in said.out
+    assert "first at ties, numpy: dW" in said.out
+    assert said.out.endswith("1 parallel program: 1 FAILED\n")

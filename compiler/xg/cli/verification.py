@@ -20,7 +20,7 @@ from xg.cli.render.claims import as_data, lines
 from xg.cli.render.table import Column, Table, data_of
 from xg.codegen.backend import Form, backends, default, find, on_processes
 from xg.diagnostics.diagnostic import Span
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.terminal import counted
 from xg.driver import compile_project
 from xg.frontend.choices import choices_to_meet
@@ -29,6 +29,7 @@ from xg.frontend.typed import Settings, concerning, takes_own
 from xg.ir.graph import Apply, Graph
 from xg.ir.scalar import Scalar
 from xg.ir.walk import having
+from xg.verify.edges.ranks import try_rank_edges
 from xg.verify.examples.claim_check import CheckedDocument, checked
 from xg.verify.gradient_proof import GradientProof, prove
 from xg.verify.plan_proof import RankProof, prepared, prove_ranks, wanted, wanted_in_every_choice
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from xg.verify.edges.proof import Disagreement, EdgeProof
     from xg.verify.first_edge import Edges
     from xg.verify.gradient_proof import Reference
-    from xg.verify.plan_proof import Exact, Floats
+    from xg.verify.plan_proof import Exact, Floats, RankEdges
     from xg.verify.rank_comparison import RankAgreement, TrafficCheck
     from xg.verify.zeros import ZeroProof
     from xg_runtime.ranks.run_task import Place
@@ -260,8 +261,18 @@ def rank_lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]
     yield f"at {sizes}, on {on}, {ranks}{dropout_said(proof.program.graphs)}"
     if proof.floats:
         yield from _floats(proof.floats)
+    if proof.edges:
+        yield from _rank_edges(proof.edges)
     if proof.exact:
         yield _exact(proof.exact)
+
+
+def _rank_edges(edges: RankEdges) -> Iterator[str]:
+    """One line of what was tried, and one of what was not."""
+    verdict = "agree" if edges.first is None else f"DIFFER: first at {edges.first}"
+    yield f"edges: {_list(spelled(edges.tried))}: ranks and one device {verdict}"
+    if edges.left_out:
+        yield f"edges not tried: {'; '.join(_left_out(edges.left_out))}"
 
 
 def _title(file: str, settings: Settings, proof: RankProof) -> str:
@@ -354,6 +365,12 @@ def rank_data(file: str, settings: Settings, proof: RankProof) -> Mapping[str, o
     }
     if proof.floats:
         data["single"] = _floats_data(proof.floats)
+    if proof.edges:
+        data["edges"] = {
+            "tried": list(proof.edges.tried),
+            "not_tried": dict(proof.edges.left_out),
+            "first_difference": proof.edges.first,
+        }
     if proof.exact:
         data["exact"] = [
             {"prime": each.prime, "edges": each.edges, "first_difference": each.first}
@@ -482,21 +499,18 @@ def _at_work(options: Namespace) -> Iterator[tuple[str, str]]:
 def _on_simulated(
     project: Project, options: Namespace, kinds: Sequence[str]
 ) -> Iterator[tuple[Settings, RankProof]]:
+    backends = _backends(kinds, "ranks")
+    single, kernels = "single" in kinds, options.kernels
     for block, plan, settings in _wanted_plans(project, options):
-        yield (
-            settings,
-            prove_ranks(
-                project,
-                block,
-                plan,
-                settings,
-                options.seed,
-                _backends(kinds, "ranks"),
-                floats="single" in kinds,
-                exact="exact" in kinds,
-                kernels=options.kernels,
-            ),
+        given = project, block, plan, settings
+        proof = prove_ranks(
+            *given, options.seed, backends, floats=single, exact="exact" in kinds, kernels=kernels
         )
+        if single and not proof.program.stages:
+            programs = prepared(*given)
+            edges = try_rank_edges(project, programs, options.seed, backends, kernels=kernels)
+            proof = replace(proof, edges=edges)
+        yield settings, proof
 
 
 def _on_processes(

@@ -334,6 +334,18 @@ class Floats:
 
 
 @dataclass(frozen=True)
+class RankEdges:
+    """Ties, zeros and short axes that were tried on ranks, and those that were not, with reasons.
+
+    `first` names the first edge at which ranks differ from one device, the backend and the array.
+    """
+
+    tried: tuple[str, ...]
+    left_out: Mapping[str, str]
+    first: str | None
+
+
+@dataclass(frozen=True)
 class RankProof:
     """The result for one block under one plan; None for parts that were not asked for."""
 
@@ -342,12 +354,14 @@ class RankProof:
     floats: Floats | None = None
     exact: tuple[Exact, ...] | None = None
     on: Place = "simulated"
+    edges: RankEdges | None = None
 
     @property
     def passed(self) -> bool:
         """Whether everything that was asked holds."""
         exact = all(each.first is None for each in self.exact or ())
-        return exact and (self.floats is None or self.floats.passed)
+        edges = self.edges is None or self.edges.first is None
+        return exact and edges and (self.floats is None or self.floats.passed)
 
 
 def wanted(
