@@ -1,11 +1,10 @@
 """Help, versions, wrong usage, and what happens when things go wrong."""
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
-from cli.conftest import DIAGRAMS, Xg
+from cli.conftest import Xg
 
 import xg as package
 from xg.cli.arguments import length
@@ -33,17 +32,6 @@ def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
     example = command_of(name).EXAMPLE.replace("\n", "\n  ")
     assert f"example:\n  {example}" in said.out
     assert "--color {auto,always,never}" in said.out
-
-
-# They take long, files, an editor or a browser.
-NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt", "lsp", "compare", "serve")
-
-
-@pytest.mark.parametrize("name", [n for n in commands() if n not in NEEDY])
-def test_examples_work(xg: Xg, folder: Path, name: str) -> None:
-    (folder / "diagrams").symlink_to(DIAGRAMS)
-    _, *words = shlex.split(command_of(name).EXAMPLE)
-    assert xg(*words).code == 0
 
 
 def test_version(xg: Xg) -> None:
