@@ -112,6 +112,24 @@ def test_a_mean_that_is_no_half_is_not_rounded_between_passes(backend: str) -> N
     np.testing.assert_allclose(dx, given.grad.numpy(), rtol=2e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_a_loss_gives_its_logits_gradients_of_their_type(backend: str, dtype: str) -> None:
+    text = "dim B, D, V\nblock N(x [B, D], t [B] in V) -> loss [] {\n    param W [D, V]\n"
+    program = xg.compile(source=text + "    x -> •<=W -> CE<-t : loss\n}\n")
+    draw = np.random.default_rng(0).standard_normal
+    params, inputs = {"W": draw((4, 6))}, {"x": draw((3, 4)), "t": np.array([1, 2, 5])}
+    module, exact = program.on_arrays(backend, dtype), program.on_arrays("numpy")
+    _, saved = module.forward(params, inputs)
+    grads = module.backward(params, saved, {"loss": np.ones(())})
+    _, saved = exact.forward(params, inputs)
+    expected = exact.backward(params, saved, {"loss": np.ones(())})
+    held = "float16" if dtype == "float16" else "float32"  # NumPy has no bfloat16
+    for name, gradient in grads.items():
+        assert gradient.dtype == held
+        np.testing.assert_allclose(gradient, expected[name], atol=0.02)
+
+
 # ---- floats of two types, and what are no floats ------------------------------------------------
 
 MIXED: Final = """

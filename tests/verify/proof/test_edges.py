@@ -15,8 +15,8 @@ from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.frontend.typed import Settings, dims_of
 from xg.verify.domains import refusal
-from xg.verify.edges.point import round_to
-from xg.verify.edges.proof import EdgeProof, try_edges
+from xg.verify.edges.point import Point, round_to
+from xg.verify.edges.proof import EdgeProof, point_at, try_edges
 from xg.verify.proof_sizes import sizes_of_proof
 
 # Daily those in which something was wrong: exact GELU in float16, and kernels at S = 1.
@@ -66,3 +66,46 @@ def test_a_division_that_leaves_no_whole_number_is_refused() -> None:
     graphs = xg.compile(source=source).graphs
     assert refusal(replace(graphs, numbers={"B": 0, "D": 4})) is None
     assert "D/2" in (refusal(replace(graphs, numbers={"B": 1, "D": 1})) or "")
+
+
+def _point(formula: str) -> Point:
+    source = f"dim B\nop F(x [B], z [B]) = {formula}\n"
+    source += "block N(x [B], z [B]) -> y [B] {\n    x -> F<-z : y\n}\n"
+    return point_at(replace(xg.compile(source=source).graphs, numbers={"B": 4}), 0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error"), [("float64", 1e-6), ("float32", 3e-4), ("float16", 2.5)]
+)
+def test_an_error_in_a_small_gradient_is_found_beside_a_large_one(dtype: str, error: float) -> None:
+    point = _point("100*x + z")
+    point = point if dtype == "float64" else point.rounded(dtype)
+    outputs, gradients = (
+        {name: x.astype(dtype) for name, x in each.items()}
+        for each in (point.expected.outputs, point.expected.gradients)
+    )
+    assert point.compare(outputs, gradients) is None
+    found = point.compare(
+        outputs, {**gradients, "z": gradients["z"] + gradients["z"].dtype.type(error)}
+    )
+    assert found is not None
+    assert found.tensor == "dz"
+
+
+def test_a_finite_slope_is_found_where_it_should_be_infinite() -> None:
+    point = _point("sqrt(x) + z").zeros()
+    with np.errstate(all="ignore"):
+        outputs, gradients = point.expected.outputs, point.expected.gradients
+    assert np.isinf(gradients["x"]).all()
+    assert point.compare(outputs, {**gradients, "x": np.full(4, np.nan)}) is None
+    found = point.compare(outputs, {**gradients, "x": np.zeros(4)})
+    assert found is not None
+    assert found.tensor == "dx"
+
+
+def test_a_gradient_of_a_half_type_is_no_float32() -> None:
+    point = _point("x + z").rounded("float16")
+    outputs = {name: x.astype("float16") for name, x in point.expected.outputs.items()}
+    found = point.compare(outputs, {n: x.astype("f4") for n, x in point.expected.gradients.items()})
+    assert found is not None
+    assert "is float32, not float16" in str(found)

@@ -217,9 +217,19 @@ class OperatorFunction:
 
 
 def operator_function(
-    op: Op, body: Body, attrs: Attrs, sizes: Sizes, spelling: Spelling, *, frees: bool = False
+    op: Op,
+    body: Body,
+    attrs: Attrs,
+    sizes: Sizes,
+    spelling: Spelling,
+    *,
+    frees: bool = False,
+    wide: bool = False,
 ) -> OperatorFunction:
-    """The function that computes a body; one that `frees` keeps no array that it has read."""
+    """The function that computes a body; one that `frees` keeps no array that it has read.
+
+    A `wide` one computes half types in float32, as every one does that adds.
+    """
     dims = {dim for expr in topological((*body.operands, *body.outputs)) for dim in expr.shape}
     names = Names(spell_symbol(name) for dim in dims for name in sizes.computed(dim).symbols())
     operands = [names.fresh(str(expr.name)) for expr in body.operands]
@@ -241,7 +251,7 @@ def operator_function(
         device=scope.placed and scope.device == "device",
     )
     decorator = spelling.quiet if has_unsafe_choice(body) else ""
-    if spelling.wide and (accumulates(body) or rounds_a_size(body, spelling)):
+    if spelling.wide and (wide or accumulates(body) or rounds_a_size(body, spelling)):
         rounded = "" if op.is_adjoint else len(results) - len(body.caches)
         decorator = f"@{scope.use(spelling.wide)}({rounded})"
     arguments = [*_operands(body, operands), *(f"{name}: float" for name in own.values())]

@@ -222,6 +222,8 @@ class Statements:
             return False
         if rounds_a_size(body, self.spelling):
             return False
+        if self.spelling.wide and self._reads_cache(step):
+            return False
         return is_inline(body) and self._kernel(step, body) is None
 
     def _kernel(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
@@ -298,7 +300,18 @@ class Statements:
         kernels = self.functions.kernels
         frees = kernels is not None and kernels.releasing
         sizes = self.scope.sizes
-        return operator_function(step.op, body, step.attrs, sizes, self.spelling, frees=frees)
+        wide = self._reads_cache(step)
+        return operator_function(
+            step.op, body, step.attrs, sizes, self.spelling, frees=frees, wide=wide
+        )
+
+    def _reads_cache(self, step: Apply) -> bool:
+        """Whether a step reads floats that an operator saved, which of half types are float32."""
+        body = step.body(self.types)
+        masks = [expr.args[1] for expr in body.order() if expr.prim == "dropout_apply"]
+        pairs = zip(step.inputs, body.operands, strict=True)
+        saved = [operand for value, operand in pairs if value.role == "cache"]
+        return any(each.kind == "float" and each not in masks for each in saved)
 
     # ---- lines ----------------------------------------------------------------------------------
 

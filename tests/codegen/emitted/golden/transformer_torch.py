@@ -994,6 +994,7 @@ def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
     return (log_total[..., 0] - _pick(shifted, t)).sum() / count, lse
 
 
+@_in_float32()
 def d_cross_entropy(
     dloss: Array, z: Array, t: Array, lse: Array, count: float, B: int, S: int, V: int
 ) -> Array:
