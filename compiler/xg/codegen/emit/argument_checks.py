@@ -244,9 +244,9 @@ def limit_lines(
 
 
 def _refusal(text: str) -> Iterator[str]:
-    """The error, in three lines if one is too short; `forward` indents it once."""
+    """The error, in three lines if one is too short; a method indents it twice."""
     line = f'    raise ValueError(f"{text}")'
-    if len(line) + 4 <= 88:
+    if len(line) + 8 <= WIDTH:
         yield line
     else:
         yield from ("    raise ValueError(", f'        f"{text}"', "    )")
