@@ -11,7 +11,7 @@ from figures.flaws import crossings, flaws
 from figures.shipped_figures import CASES, figures
 from figures.test_flaws import RECORD
 
-from xg.figures import painted
+from xg.figures import paint_figure
 
 Counts = dict[str, int]
 
@@ -21,7 +21,7 @@ def of_case(case: tuple[Path, str | None]) -> tuple[Counts, Counts]:
     flawed: Counts = {}
     crossed: Counts = {}
     for name, each in figures(*case):
-        display, _ = painted(each)
+        display, _ = paint_figure(each)
         flawed[name], crossed[name] = len(flaws(display, each.groups)), crossings(display)
     return _without_zeros(flawed), _without_zeros(crossed)
 

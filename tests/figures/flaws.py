@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element, Wire
 from xg.figures.draw.paint import line_bounds
 from xg.figures.model import figure as style
-from xg.figures.model.figure import Box, DrawnPath, FigureGroup, Point, bounding_box, flattened
+from xg.figures.model.figure import Box, DrawnPath, FigureGroup, Point, bounding_box, path_points
 
 PIXEL = 0.75  # points
 TOUCH = 2.0  # how far an end may be from the rim it touches
@@ -59,7 +59,7 @@ class Arrow:
     def lines(self) -> list[Sequence[Point]]:
         """The points of each line."""
         shapes = (part for part in self.element.parts if isinstance(part, DrawnShape))
-        return [flattened(shape.path) for shape in shapes if shape.line is not None]
+        return [path_points(shape.path) for shape in shapes if shape.line is not None]
 
     @cached_property
     def head(self) -> DrawnPath | None:
@@ -98,7 +98,7 @@ class Glyph:
     @cached_property
     def box(self) -> Box:
         if self.outline is not None:
-            xs, ys = zip(*flattened(self.outline), strict=True)
+            xs, ys = zip(*path_points(self.outline), strict=True)
             return Box(min(xs), min(ys), max(xs), max(ys))
         texts = _texts(self.element)
         return bounding_box(texts) if texts else Box(0, 0, 0, 0)
@@ -193,7 +193,7 @@ class Picture:
         return [(y, x) for x, y in points] if self.rightward else list(points)
 
     def upright_box(self, box: Box) -> Box:
-        return box.turned() if self.rightward else box
+        return box.transpose() if self.rightward else box
 
     @cached_property
     def scale(self) -> float:

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 
 from xg.figures.layout.lanes import lanes
 from xg.figures.layout.placement import PlacedFigure
-from xg.figures.model.figure import Box, EdgeStyle, Figure, NodeKind, flattened
+from xg.figures.model.figure import Box, EdgeStyle, Figure, NodeKind, path_points
 
 BLIND = (NodeKind.BLOCK, NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
 ON_THE_WAY = frozenset(NodeKind) - set(BLIND)
@@ -44,7 +44,7 @@ def struck(placed: PlacedFigure) -> list[tuple[int, str | int]]:
     for number, path in placed.paths.items():
         edge, around = placed.figure.edges[number], path.bounds().grown(1.0)
         near = [(owner, text) for owner, text in texts.items() if around.overlaps(text)]
-        points = flattened(path, steps=24) if near else ()
+        points = path_points(path, steps=24) if near else ()
         for owner, text in near:
             if owner in (edge.tail, edge.head, number) or is_partner(placed, number, owner):
                 continue

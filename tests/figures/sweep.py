@@ -19,7 +19,7 @@ from figures.shipped_figures import CASES, programs
 from figures.test_flaws import random_figures
 
 from xg.driver import Program
-from xg.figures import painted, step_by_step
+from xg.figures import paint_figure, step_by_step
 from xg.figures.model.figure import Figure, NotTurned, TooNarrow
 from xg.figures.views import View
 from xg.figures.views import figure as figure_of
@@ -108,7 +108,7 @@ def looked_at(name: str, figures: Named) -> tuple[int, list[str]]:
             continue
         seen.append(figure)
         try:
-            display, placed = painted(figure)
+            display, placed = paint_figure(figure)
         except (TooNarrow, NotTurned):
             continue
         flawed = flaws(display, figure.groups, rightward=figure.rightward)

@@ -7,7 +7,7 @@ from figures.flaws import flaws
 from library import shipped
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.layout.lanes import lanes as placed_lanes
 from xg.figures.model.richtext import characters
 from xg.figures.views import View
@@ -77,7 +77,7 @@ def test_products_at_the_side_are_in_the_lane() -> None:
         kinds = [node.kind.name for node in figure.nodes if node.id in group.nodes]
         assert kinds.count("MATMUL") == products
         assert kinds.count("LAYOUT") == (block == "Heads")
-        display = painted(figure)[0]
+        display = paint_figure(figure)[0]
         assert [one.kind for one in display.elements].count("group") == 1
         assert flaws(display, figure.groups) == []
 
@@ -102,7 +102,7 @@ def test_products_of_other_columns_have_lanes_of_their_own(
     assert len(products) == len(set(products)) == 4
     assert {group.label for group in others} == {first.label}
     assert not inside & {"• dW_Q", "• dW_r", "T dK"}
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     assert [one.kind for one in display.elements].count("group") == 3
     assert flaws(display, figure.groups) == []
 
@@ -129,7 +129,7 @@ block MLP (X [B, S, D]; p = 0.1) -> Y [B, S, D] {
 def test_a_lane_is_painted_where_another_node_is_near() -> None:
     """The tensor `dropped` is in the room that the frame of the experts usually takes."""
     figure = xg.compile(shipped("moe"), block="Experts").figure("forward")
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     assert [one.title for one in display.elements if one.kind == "group"] == ["batch axis N_E"]
     assert flaws(display) == []
 
@@ -137,7 +137,7 @@ def test_a_lane_is_painted_where_another_node_is_near() -> None:
 def test_no_lane_reaches_into_another() -> None:
     """That of queries begins where that of scores has its padding: both keep some."""
     figure = xg.compile(shipped("node_i"), "MHA_i").figure("backward")
-    frames = [frame.box for frame in placed_lanes(painted(figure)[1]).frames.values()]
+    frames = [frame.box for frame in placed_lanes(paint_figure(figure)[1]).frames.values()]
     assert len(frames) == 3
     pairs = combinations(frames, 2)
     assert not any(one.grown(1.0).overlaps(other) for one, other in pairs)

@@ -9,10 +9,10 @@ from figures.flaws import crossings, flaws
 from library import shipped
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element, meanings
 from xg.figures.draw.paint import bounds, line_bounds
-from xg.figures.model.figure import Box, EdgeStyle, Figure, NodeKind, Point, flattened
+from xg.figures.model.figure import Box, EdgeStyle, Figure, NodeKind, Point, path_points
 from xg.figures.model.richtext import characters
 
 
@@ -41,7 +41,7 @@ def heads(element: Element) -> int:
 
 
 def line_of(element: Element) -> Sequence[Point]:
-    return flattened(next(part for part in element.parts if isinstance(part, DrawnShape)).path)
+    return path_points(next(part for part in element.parts if isinstance(part, DrawnShape)).path)
 
 
 def box_of(element: Element) -> Box:
@@ -57,7 +57,7 @@ def test_lines_pass_a_bar_that_does_nothing_in_their_pass() -> None:
     assert entering(figure, "dAR N_T", dashed=True) == [False] * 3
     assert entering(figure, "AR N_T", dashed=False) == [False]
     assert entering(figure, "AR N_T", dashed=True) == [True]
-    for arrow in arrows(painted(figure)[0]):
+    for arrow in arrows(paint_figure(figure)[0]):
         assert arrow.wire
         ends = arrow.wire.tail.partition(" @")[0], arrow.wire.head
         passes = ends in {("H", "dAR N_T"), ("A_out", "AR N_T")}
@@ -78,7 +78,7 @@ def test_a_bar_that_works_in_both_passes_is_passed_by_nothing() -> None:
 
 def test_a_line_branches_on_the_bar_that_it_passes() -> None:
     """It goes on to every arrow of its rank that leaves the bar, to Q, K and V, and to no other."""
-    display = painted(drawn("mha", "TP"))[0]
+    display = paint_figure(drawn("mha", "TP"))[0]
     (bar,) = (one for one in display.elements if one.op == "dAR N_T")
     paths = [part.path for part in bar.parts if isinstance(part, DrawnShape)][1:]
     shown = {(round(path.start[0]), round(path.end[0])) for path in paths}
@@ -91,13 +91,13 @@ def test_a_line_branches_on_the_bar_that_it_passes() -> None:
         assert len(below) == 3
         assert shown >= {(start, round(line_of(one)[0][0])) for one in below}
     bent = [path for path in paths if path.start[0] != path.end[0]]
-    assert all(any(round(y) == middle for _, y in flattened(path)) for path in bent)
+    assert all(any(round(y) == middle for _, y in path_points(path)) for path in bent)
 
 
 def test_a_line_that_stops_at_a_bar_is_noticed() -> None:
     """The control: the same picture without hairlines."""
     figure = drawn("mha", "TP")
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     assert flaws(display, figure.groups) == []
     elements = (
         replace(one, parts=tuple(p for n, p in enumerate(one.parts)
@@ -112,7 +112,7 @@ def test_a_line_that_stops_at_a_bar_is_noticed() -> None:
 
 @pytest.mark.parametrize(("name", "plan"), [("mha", "DP_TP"), ("mlp", "DP_TP"), ("flow", "TP")])
 def test_no_hairline_is_under_the_text_of_its_bar(name: str, plan: str) -> None:
-    for one in painted(drawn(name, plan))[0].elements:
+    for one in paint_figure(drawn(name, plan))[0].elements:
         if one.kind == "node communication":
             shapes = [part for part in one.parts if isinstance(part, DrawnShape)]
             lines = [bounds(part) for part in shapes if not part.path.closed]
@@ -126,14 +126,14 @@ def test_a_line_that_passes_a_bar_keeps_off_what_meets_it() -> None:
     It crosses nothing, either: the residuals in a row have changed sides.
     """
     figure = drawn("whisper", "FSDP_TP")
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     assert flaws(display, figure.groups) == []
     assert crossings(display) == 0
 
 
 def test_a_residual_goes_around_a_line_into_the_side_of_another_node() -> None:
     """The shared experts join from the right: the residual that ends below is farther right."""
-    assert crossings(painted(drawn("deepseek2", "SP"))[0]) == 0
+    assert crossings(paint_figure(drawn("deepseek2", "SP"))[0]) == 0
 
 
 # ---- what bars say -------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_a_bar_says_what_it_sums_in_the_backward_pass() -> None:
 def test_arrows_to_bars_outside_say_which_values_they_are() -> None:
     """Under FSDP parameters come from above and gradients go below: of no one node, so by words."""
     figure = drawn("bert", "FSDP_TP", N_D=2)
-    display, _ = painted(figure)
+    display, _ = paint_figure(figure)
     loose = [one for one in display.elements if one.kind == "edge" and one.wire is None]
     parts = [part for one in loose for part in one.parts if isinstance(part, DrawnText)]
     said = ["".join(span.text for span in part.line.spans) for part in parts]
@@ -181,14 +181,14 @@ def test_two_boxes_of_one_block_have_two_names() -> None:
 @pytest.mark.parametrize(("name", "plan"), [("mlp", "DP"), ("transformer", "FSDP")])
 def test_tags_are_at_the_end_of_a_parameter_away_from_its_arrows(name: str, plan: str) -> None:
     """Between both, AR of a gradient seemed to be done to what goes forward too."""
-    display = painted(drawn(name, plan))[0]
+    display = paint_figure(drawn(name, plan))[0]
     tagged = 0
     for one in display.elements:
         tags = [bounds(part) for part in one.parts if isinstance(part, DrawnShape)]
         if one.kind == "node tensor" and tags:
             whole = max(bounds(part).right for part in one.parts)
             tagged += 1
-            ends = [flattened(part.path)[0][0] for arrow in arrows(display)
+            ends = [path_points(part.path)[0][0] for arrow in arrows(display)
                     if arrow.wire and arrow.wire.tail == one.op
                     for part in arrow.parts if isinstance(part, DrawnShape)]  # fmt: skip
             assert min(ends) > whole

@@ -7,7 +7,7 @@ from figures.flaws import flaws
 from library import shipped
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.draw.font import line_bounds
 from xg.figures.draw.glyph import DrawnShape, DrawnText, Element
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
@@ -26,7 +26,7 @@ def drawn(figure: Figure) -> set[str]:
     """The edges whose labels are painted."""
     return {
         element.op
-        for element in painted(figure)[0].elements
+        for element in paint_figure(figure)[0].elements
         if element.kind == "edge" and any(isinstance(part, DrawnText) for part in element.parts)
     }
 
@@ -77,10 +77,10 @@ def test_they_are_painted_where_there_is_room(name: str) -> None:
     repeats = {f"{edge.tail}->{edge.head}" for edge in shown.edges if edge.repeats}
     painted_ones = repeats & drawn(shown)
     assert len(painted_ones) >= 0.8 * len(repeats) > 0
-    assert flaws(painted(shown)[0], shown.groups) == []
+    assert flaws(paint_figure(shown)[0], shown.groups) == []
     edges = tuple(replace(edge, label=()) if edge.repeats else edge for edge in shown.edges)
     bare = replace(shown, edges=edges)
-    assert painted(bare)[0].height == painted(shown)[0].height
+    assert paint_figure(bare)[0].height == paint_figure(shown)[0].height
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_between_crowded_columns_they_are_over_level_lines(
     name: str, block: str | None, plan: str | None, edge: str
 ) -> None:
     shown = xg.compile(shipped(name), block, plan=plan).figure("backward")
-    display = painted(shown)[0]
+    display = paint_figure(shown)[0]
     element = next(one for one in display.elements if one.op == edge)
     (words,) = (part for part in element.parts if isinstance(part, DrawnText))
     line = element.parts[0]
@@ -113,7 +113,7 @@ def test_they_are_left_out_where_there_is_none() -> None:
     without = {f"{edge.tail}->{edge.head}" for edge in edges if edge.label == long}
     assert without
     assert without.isdisjoint(drawn(crowded))
-    assert flaws(painted(crowded)[0]) == []
+    assert flaws(paint_figure(crowded)[0]) == []
 
 
 def test_one_line_says_it_once() -> None:
@@ -137,7 +137,7 @@ def test_the_label_of_a_lane_is_next_to_the_arrow_and_not_to_its_way_back(direct
     shown = xg.compile(shipped("transformer"), "Layer").figure("overview")
     shown = replace(shown, rightward=direction == "right")
     across = 0 if direction == "down" else 1
-    elements = {element.op: element for element in painted(shown)[0].elements}
+    elements = {element.op: element for element in paint_figure(shown)[0].elements}
     lanes = [(e.tail, e.head) for e in shown.edges if e.role is EdgeRole.RESIDUAL]
     forward = [(tail, head) for tail, head in lanes if (head, tail) in lanes][:2]
     assert forward == [("X", "M"), ("M", "Y")]

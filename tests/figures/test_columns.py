@@ -27,7 +27,7 @@ from xg.figures.model.figure import (
     Figure,
     NodeKind,
     bounding_box,
-    flattened,
+    path_points,
 )
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import first_column
@@ -106,7 +106,9 @@ def test_bars_hold_their_text_and_no_line_crosses_it(name: str, plan: str) -> No
             assert frame.top < text.top < text.bottom < frame.bottom
             if not lines:  # else the text is where none passes
                 assert text.center[0] == pytest.approx(frame.center[0])
-            assert not any(text.left < x < text.right for line in lines for x, _ in flattened(line))
+            assert not any(
+                text.left < x < text.right for line in lines for x, _ in path_points(line)
+            )
 
 
 def test_what_passes_a_bar_goes_on_as_a_hairline() -> None:

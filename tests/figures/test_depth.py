@@ -12,7 +12,7 @@ from tier import THOROUGH
 
 import xg
 from xg.driver import Program
-from xg.figures import dot, painted
+from xg.figures import dot, paint_figure
 from xg.figures.draw.glyph import Display
 from xg.figures.draw.paint import paint
 from xg.figures.layout.lanes import lanes
@@ -21,7 +21,7 @@ from xg.figures.layout.request import strips
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters
-from xg.figures.model.structure import nested
+from xg.figures.model.structure import nest_groups
 
 
 @cache
@@ -36,7 +36,7 @@ def _figure(name: str, depth: int | None) -> Figure:
 
 @cache
 def _painted(name: str, depth: int | None, direction: str) -> tuple[Display, PlacedFigure]:
-    return painted(replace(_figure(name, depth), rightward=direction == "right"))
+    return paint_figure(replace(_figure(name, depth), rightward=direction == "right"))
 
 
 def _blocks(figure: Figure) -> list[str]:
@@ -72,7 +72,7 @@ def test_an_opened_overview_has_no_flaw(name: str, depth: int, direction: str) -
 def test_a_rim_is_clear_of_a_line_and_its_way_back_on_a_narrow_page() -> None:
     """The rim is not between the two: its heading gives way where the rim belongs."""
     figure = replace(_figure("resnet.Stage", 2), width=5.1 * 72)
-    assert list(frames(Picture(painted(figure)[0], figure.groups))) == []
+    assert list(frames(Picture(paint_figure(figure)[0], figure.groups))) == []
 
 
 def test_a_figure_whose_frame_cannot_be_wider_is_placed_in_another_way(
@@ -105,7 +105,7 @@ def test_equal_layers_are_opened_once_and_say_how_often() -> None:
         "batch axis N_H",
     ]
     assert [group.id for group in figure.groups][:2] == ["layers", "layers.attn"]
-    assert nested(figure.groups) == {None: [0], 0: [1], 1: [2]}
+    assert nest_groups(figure.groups) == {None: [0], 0: [1], 1: [2]}
     text = dot(figure)
     assert text.index("subgraph cluster_0") < text.index("    subgraph cluster_1")
 

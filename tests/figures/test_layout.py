@@ -23,7 +23,7 @@ from tier import THOROUGH
 
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.draw.font import typeset
 from xg.figures.engines import wasm
 from xg.figures.engines.engine import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
@@ -176,13 +176,13 @@ def test_a_figure_is_placed_once_unless_it_is_with_a_warning(
 
     monkeypatch.setattr(run_engine, "ENGINES", (Engine("short of time once", lambda: "", run),))
     figures = [overview() for _ in range(3)]
-    first, second, third = map(painted, figures)
+    first, second, third = map(paint_figure, figures)
     assert first[1].engine == "plain grid"
     assert second[1].warning == ""
     placed = len(asked)
     assert third is second
     other = replace(figures[0], title="Other")
-    assert painted(other)[1].figure == other
+    assert paint_figure(other)[1].figure == other
     assert len(asked) > placed
 
 
@@ -200,7 +200,7 @@ def test_the_work_grows_as_the_figure_does(monkeypatch: pytest.MonkeyPatch) -> N
         typeset.cache_clear()
         sys.setprofile(notice)
         try:
-            painted(figure)
+            paint_figure(figure)
         finally:
             sys.setprofile(None)
         return count

@@ -6,7 +6,7 @@ import pytest
 from figures.flaws import crossings, flaws
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.model.figure import Figure, FigureNode
 from xg.figures.model.richtext import characters
 from xg.figures.views import View, figure
@@ -89,7 +89,7 @@ def test_a_loop_is_one_box_at_every_depth(source: Path) -> None:
     found = figure(program, "overview", depth=3)
     assert [characters(group.label) for group in found.groups] == ["Row × N_L"]
     assert {"cell", "out"} <= {node.id for node in found.nodes}
-    assert flaws(painted(found)[0], found.groups) == []
+    assert flaws(paint_figure(found)[0], found.groups) == []
 
 
 def test_the_step_that_makes_a_start_is_shown_by_the_box(source: Path) -> None:
@@ -105,7 +105,7 @@ def test_figures_of_loops_have_no_flaw(source: Path, block: str) -> None:
     program = xg.compile(source, block=block).graphs
     views: tuple[View, ...] = ("forward", "backward", "overview")
     for view in views[: 2 if block == "Cell" else 3]:
-        display, placed = painted(figure(program, view))
+        display, placed = paint_figure(figure(program, view))
         assert placed.warning == ""
         assert flaws(display) == [], view
         assert crossings(display) <= (block == "Layer" and view == "backward"), view

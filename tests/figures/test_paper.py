@@ -14,7 +14,7 @@ from tier import some
 
 import xg
 from xg.cli import main
-from xg.figures import painted, written
+from xg.figures import paint_figure, written
 from xg.figures.draw.glyph import Display
 from xg.figures.formats.pdf import Paper, sheets_of
 
@@ -23,7 +23,7 @@ BOX = re.compile(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]")
 
 def _display(name: str, depth: int | None, paper: Paper) -> Display:
     figure = xg.compile(shipped(name)).figure("overview", depth=depth)
-    return painted(replace(figure, width=paper.room[0]))[0]
+    return paint_figure(replace(figure, width=paper.room[0]))[0]
 
 
 OPENED = [("gpt2", 3), ("bert", 3), ("transformer", 1)]
@@ -57,7 +57,7 @@ def test_each_sheet_has_the_size_of_the_paper_and_a_part_of_the_figure() -> None
 
 
 def test_a_figure_that_fits_is_on_one_sheet() -> None:
-    display = painted(xg.compile(shipped("mlp")).figure("forward"))[0]
+    display = paint_figure(xg.compile(shipped("mlp")).figure("forward"))[0]
     assert len(sheets_of(display, Paper.a4)) == 1
 
 

@@ -10,12 +10,12 @@ from library import shipped
 from tier import THOROUGH
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.draw.glyph import Display, DrawnShape, DrawnText
 from xg.figures.draw.paint import line_bounds, node_boxes
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.run_engine import layout, with_even_results
-from xg.figures.model.figure import EdgeStyle, Figure, NodeKind, flattened, polyline
+from xg.figures.model.figure import EdgeStyle, Figure, NodeKind, path_points, polyline
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import first_column
 from xg.figures.views import View
@@ -122,7 +122,7 @@ def test_heads_of_a_rank_have_a_lane_side_by_side_too() -> None:
     assert characters(lane.label) == "batch axis N_H/N_T"
     (alone,) = drawn("mha", "TP", "forward").groups
     assert lane.nodes == alone.nodes
-    frames = [one.op for one in painted(figure)[0].elements if one.kind == "group"]
+    frames = [one.op for one in paint_figure(figure)[0].elements if one.kind == "group"]
     assert [f"{lane.id} @{place}" in frames for place in range(2)] == [True, True]
     assert drawn("mlp", "TP").lanes == ()
 
@@ -138,7 +138,7 @@ def lengths(figure: Figure) -> list[float]:
         points[-1][1] - points[0][1]
         for number, edge in enumerate(figure.edges)
         if edge.tail in sums(figure) and edge.head not in ends
-        for points in [list(flattened(placed.paths[number]))]
+        for points in [list(path_points(placed.paths[number]))]
     ]
 
 
@@ -154,7 +154,7 @@ def test_a_result_stays_where_something_is_in_the_way() -> None:
     placed = layout(drawn("mlp", "DP", "backward"))
     number = next(n for n, e in enumerate(placed.figure.edges) if e.head == "dβ")
     box = placed.nodes["dβ"].moved(0.0, 40.0)
-    (x, start), (_, end) = flattened(placed.paths[number])
+    (x, start), (_, end) = path_points(placed.paths[number])
     path = polyline(((x, start), (x, end + 40.0)))
     low = replace(placed, nodes={**placed.nodes, "dβ": box}, paths={**placed.paths, number: path})
     assert with_even_results(low).nodes["dβ"] == placed.nodes["dβ"]
@@ -191,14 +191,14 @@ def strips(display: Display) -> list[str]:
 
 def test_of_ranks_that_are_too_wide_those_between_are_strips() -> None:
     wide = drawn("llama", "TP")
-    display = painted(wide)[0]
+    display = paint_figure(wide)[0]
     assert headings(display) == ["GPU (0,0)", "GPU (0,1)", "GPU (1,0)", "GPU (1,1)"]
     assert strips(display) == ["GPU (0,1)", "GPU (1,0)"]
     assert display.width < 1500
     assert flaws(display, wide.groups) == []
     boxes = node_boxes(display)
     assert {one.partition(" @")[2] for one in boxes if one.startswith("Emb")} == {"0", "3"}
-    narrow = painted(drawn("transformer", "TP", N_T=4))[0]
+    narrow = paint_figure(drawn("transformer", "TP", N_T=4))[0]
     assert headings(narrow) == ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
     assert strips(narrow) == []
 
@@ -206,7 +206,7 @@ def test_of_ranks_that_are_too_wide_those_between_are_strips() -> None:
 def test_no_bar_is_over_strips_alone() -> None:
     """Of three groups the one in the middle has a rank in full: the text of its bar needs it."""
     figure = drawn("mha", "DP_TP", N_D=3, N_T=2)
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     assert strips(display) == ["GPU (0,1)", "GPU (1,1)", "GPU (2,0)"]
     assert flaws(display, figure.groups) == []
     for bar in (one for one in display.elements if one.op.startswith("AR N_T #")):
@@ -221,13 +221,13 @@ def test_no_bar_is_over_strips_alone() -> None:
 def test_no_line_bends_under_a_bar() -> None:
     """A bar shows what passes it as a hairline: a corner at its rim ended in the middle of it."""
     figure = xg.compile(shipped("moe"), "Layer", plan="TP").figure("overview")
-    assert flaws(painted(figure)[0], figure.groups) == []
+    assert flaws(paint_figure(figure)[0], figure.groups) == []
 
 
 def test_a_lane_from_a_bar_has_one_label() -> None:
     """A residual that begins at a gather: its gradient runs beside it, and has no text."""
     figure = xg.compile(shipped("bert"), "Layer", plan="Stream").figure("overview")
-    assert flaws(painted(figure)[0], figure.groups) == []
+    assert flaws(paint_figure(figure)[0], figure.groups) == []
 
 
 # ---- parts that a rank takes ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ from library import shipped
 
 import xg
 from xg.driver import Program
-from xg.figures import ThemeName, dot, painted, render
+from xg.figures import ThemeName, dot, paint_figure, render
 from xg.figures.model.figure import OF_MARKS, THEMES, EdgeStyle, Emphasis, Figure, NodeKind
 from xg.figures.views import figure as figure_of
 from xg.ir.graph import Remark
@@ -103,7 +103,7 @@ def test_hostile_notes_are_escaped() -> None:
 @pytest.mark.parametrize("place", range(6))
 def test_marked_figures_have_no_flaw(place: int) -> None:
     figure = _figures()[place]
-    assert flaws(painted(figure)[0]) == []
+    assert flaws(paint_figure(figure)[0]) == []
 
 
 def test_the_wide_head_of_a_highlighted_edge_keeps_off_another_at_a_sum() -> None:
@@ -117,7 +117,7 @@ def test_the_wide_head_of_a_highlighted_edge_keeps_off_another_at_a_sum() -> Non
     layer = replace(graphs.main, remarks=remarks)
     graphs = replace(graphs, graphs={**graphs.graphs, graphs.entry: layer})
     figure = figure_of(graphs, "forward", placed=program.distributed)
-    assert flaws(painted(figure)[0], figure.groups) == []
+    assert flaws(paint_figure(figure)[0], figure.groups) == []
 
 
 def test_nothing_is_computed_differently() -> None:

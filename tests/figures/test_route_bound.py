@@ -23,7 +23,7 @@ SEEDS = range(40, 52 if THOROUGH else 46)
 def _searched(figure: Figure, *, bounded: bool) -> tuple[PlacedFigure, int]:
     """The figure's layout, and how many ways were continued by a gap for it."""
     count = 0
-    continued = Search._continued  # pyright: ignore[reportPrivateUsage]
+    continued = Search._next_states  # pyright: ignore[reportPrivateUsage]
 
     def counted(self: Search, *targets: object) -> object:
         nonlocal count
@@ -31,7 +31,7 @@ def _searched(figure: Figure, *, bounded: bool) -> tuple[PlacedFigure, int]:
         return continued(self, *targets)  # pyright: ignore[reportArgumentType]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Search, "_continued", counted)
+        patch.setattr(Search, "_next_states", counted)
         if not bounded:
             patch.setattr(EdgeWays, "_bound", Mock(return_value=None))
         return layout(figure), count

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.layout.choose_routes import Router
 
 # The cell of mLSTM (Beck et al. 2024), of whose backward figure many labels have others beside.
@@ -55,5 +55,5 @@ def test_a_figure_of_many_labels_is_laid_out_soon(monkeypatch: pytest.MonkeyPatc
         return search(*given)
 
     monkeypatch.setattr(Router, "cheaper", counted)
-    painted(xg.compile(source=CELL, block="Cell").figure("backward"))
+    paint_figure(xg.compile(source=CELL, block="Cell").figure("backward"))
     assert searched < 4000

@@ -13,7 +13,7 @@ from library import shipped
 
 import xg
 from xg.driver import View
-from xg.figures import painted, series
+from xg.figures import paint_figure, series
 from xg.figures.draw.glyph import Display
 from xg.figures.draw.paint import step_by_step
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureColumn, NodeKind
@@ -36,7 +36,7 @@ def _operations(figure: Figure | FigureColumn) -> list[str]:
 @pytest.mark.parametrize("view", ["forward", "backward"])
 def test_each_picture_has_one_operation_more(view: View) -> None:
     figure = _figure("mlp", view)
-    whole, _ = painted(figure)
+    whole, _ = paint_figure(figure)
     pictures = step_by_step(figure, whole)
     operations = _operations(figure)
     for count, picture in enumerate(pictures, 1):
@@ -50,7 +50,7 @@ def test_each_picture_has_one_operation_more(view: View) -> None:
 @pytest.mark.parametrize(("view", "plan"), [("backward", None), ("overview", "TP")])
 def test_nothing_ends_where_nothing_is(view: View, plan: str | None) -> None:
     figure = _figure("mlp", view, plan)
-    whole, _ = painted(figure)
+    whole, _ = paint_figure(figure)
     before: list[str] = []
     for picture in step_by_step(figure, whole):
         names = _names(picture)
@@ -65,7 +65,7 @@ def test_nothing_ends_where_nothing_is(view: View, plan: str | None) -> None:
 
 def test_gradients_come_after_all_operations_from_the_last_one() -> None:
     figure = _figure("mlp", "overview", "TP")
-    pictures = step_by_step(figure, painted(figure)[0])
+    pictures = step_by_step(figure, paint_figure(figure)[0])
     back = [e for e in figure.columns[0].edges if e.style is EdgeStyle.DASHED]
     firsts = [
         next(n for n, one in enumerate(pictures) if f"{e.tail}->{e.head} @0" in _names(one))
@@ -90,7 +90,7 @@ RANDOM = [path for path in recorded("figure") if path.stem.endswith(("_1129", "_
 def test_labels_are_beside_their_lines_before_the_ways_back_come(figure: str | Path) -> None:
     is_shipped = isinstance(figure, str)
     drawn = _figure(figure, "overview") if is_shipped else figures_of(read(figure))[2]
-    display = painted(drawn)[0]
+    display = paint_figure(drawn)[0]
     pictures = step_by_step(drawn, display)
     assert [flaw for picture in pictures for flaw in flaws_halfway(picture, display)] == []
     assert pictures[-1].elements == display.elements
@@ -98,7 +98,7 @@ def test_labels_are_beside_their_lines_before_the_ways_back_come(figure: str | P
 
 def test_a_line_and_its_way_back_to_come_are_together_off_a_corner() -> None:
     figure = xg.compile(shipped("dpo"), plan="TP").figure("overview")
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     pictures = step_by_step(figure, display)
     middle = pictures[len(pictures) // 2]
     assert flaws_halfway(middle, display) == []

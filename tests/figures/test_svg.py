@@ -12,7 +12,7 @@ from library import shipped
 
 import xg
 from xg.cli.commands.ops import dictionary
-from xg.figures import painted, render
+from xg.figures import paint_figure, render
 from xg.figures.draw.glyph import Display, DrawnShape
 from xg.figures.model.figure import (
     DARK,
@@ -148,14 +148,14 @@ def contrast(theme: Theme, one: Color, other: Color) -> float:
 def pictures() -> Iterator[Display]:
     """Pictures that have all kinds of nodes, lanes, bars, tags and marks, and both passes."""
     for figure in (mha_forward(), mlp_backward(), overview(), dictionary()[0]):
-        yield painted(with_legend(figure))[0]
+        yield paint_figure(with_legend(figure))[0]
     for file in (shipped("flow"), shipped("mlp")):
         for plan in ("TP", "DP_TP"):
-            yield painted(xg.compile(file, plan=plan).figure("overview"))[0]
+            yield paint_figure(xg.compile(file, plan=plan).figure("overview"))[0]
     edge = FigureEdge("a", "b", label=plain("X"))
     for mark in MARKS:
         nodes = tuple(FigureNode(name, NodeKind.NONLINEAR, plain("S"), mark=mark) for name in "ab")
-        yield painted(Figure("", "", "", nodes, (replace(edge, mark=mark),)))[0]
+        yield paint_figure(Figure("", "", "", nodes, (replace(edge, mark=mark),)))[0]
 
 
 def grounds(display: Display) -> Iterator[tuple[Color, Color]]:

@@ -12,7 +12,7 @@ from figures.hand_made import mlp_backward
 from figures.shipped_figures import LIBRARY
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.draw.glyph import Display
 from xg.figures.layout.field import free
 from xg.figures.layout.placement import PlacedFigure
@@ -27,7 +27,9 @@ def test_every_view_is_looked_at_in_every_option() -> None:
 
 
 def test_branches_of_a_value_pass_the_label_of_one_of_them_straight() -> None:
-    _, placed = painted(xg.compile(LIBRARY / "examples" / "unet.xg").figure("overview", depth=0))
+    _, placed = paint_figure(
+        xg.compile(LIBRARY / "examples" / "unet.xg").figure("overview", depth=0)
+    )
     field = field_of(placed)
     single = [number for number in placed.labels if number not in placed.facts.twins]
     for number in single:
@@ -40,10 +42,10 @@ def test_branches_of_a_value_pass_the_label_of_one_of_them_straight() -> None:
 
 def test_a_flaw_is_told_with_the_option_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_narrow(figure: Figure) -> tuple[Display, PlacedFigure]:
-        display, placed = painted(figure)
+        display, placed = paint_figure(figure)
         return (replace(display, width=75.0) if figure.legend else display), placed
 
-    monkeypatch.setattr(sweep, "painted", too_narrow)
+    monkeypatch.setattr(sweep, "paint_figure", too_narrow)
     count, found = sweep.looked_at("mlp", sweep.of_options(mlp_backward()))
     assert count > 4
     assert found

@@ -10,7 +10,7 @@ from figures.flaws import flaws
 from library import shipped
 
 import xg
-from xg.figures import dot, painted, render
+from xg.figures import dot, paint_figure, render
 from xg.figures.draw.font import TextSpan
 from xg.figures.draw.glyph import DrawnText
 from xg.figures.model.figure import LEAST_SIZE, Figure, TooNarrow
@@ -22,14 +22,14 @@ def _figure(name: str) -> Figure:
 
 
 def _spans(figure: Figure) -> list[TextSpan]:
-    parts = [part for element in painted(figure)[0].elements for part in element.parts]
+    parts = [part for element in paint_figure(figure)[0].elements for part in element.parts]
     return [span for part in parts if isinstance(part, DrawnText) for span in part.line.spans]
 
 
 @pytest.mark.parametrize(("name", "width"), [("mlp", 150.0), ("mlp", 240.0), ("mha", 340.0)])
 def test_a_page_has_its_width_and_text_that_is_read(name: str, width: float) -> None:
     figure = replace(_figure(name), width=width)
-    display = painted(figure)[0]
+    display = paint_figure(figure)[0]
     assert display.width == width
     assert f'width="{width:g}pt"' in render(figure).decode()
     assert f"[0 0 {width:g} " in render(figure, "pdf").decode("latin-1")
@@ -41,7 +41,7 @@ def test_a_page_has_its_width_and_text_that_is_read(name: str, width: float) -> 
 def test_a_title_takes_several_lines_and_none_of_its_words_is_lost() -> None:
     wide, narrow = _figure("mlp"), replace(_figure("mlp"), width=170.0, title="a b c " * 12)
     assert len({span.y for span in _spans(wide)}) > 1
-    (heading,) = (one for one in painted(narrow)[0].elements if one.kind == "title")
+    (heading,) = (one for one in paint_figure(narrow)[0].elements if one.kind == "title")
     lines = [part.line for part in heading.parts if isinstance(part, DrawnText)]
     assert len(lines) > 3
     assert all(line.width <= 170.0 for line in lines)
@@ -50,7 +50,7 @@ def test_a_title_takes_several_lines_and_none_of_its_words_is_lost() -> None:
 
 
 def _lines(figure: Figure) -> list[str]:
-    (heading,) = (one for one in painted(figure)[0].elements if one.kind == "title")
+    (heading,) = (one for one in paint_figure(figure)[0].elements if one.kind == "title")
     lines = [part.line for part in heading.parts if isinstance(part, DrawnText)]
     return ["".join(span.text for span in line.spans).rstrip() for line in lines]
 
@@ -65,11 +65,11 @@ def test_a_subtitle_is_not_broken_where_it_fits_in_a_line() -> None:
 
 def test_a_page_that_is_too_narrow_is_refused_with_a_width_that_fits() -> None:
     with pytest.raises(TooNarrow, match="smaller than 6 points") as refused:
-        painted(replace(_figure("mha"), width=200.0))
+        paint_figure(replace(_figure("mha"), width=200.0))
     needed = refused.value.inches * 72
-    assert painted(replace(_figure("mha"), width=needed))[0].width == needed
+    assert paint_figure(replace(_figure("mha"), width=needed))[0].width == needed
     with pytest.raises(TooNarrow):
-        painted(replace(_figure("mha"), width=needed - 8))
+        paint_figure(replace(_figure("mha"), width=needed - 8))
 
 
 STEPPED = """\
@@ -87,4 +87,7 @@ block Main(φ [D, C, E]) -> μ [D, C, 3*D] {
 
 def test_a_line_with_a_step_of_less_than_two_corners_gets_more_room() -> None:
     figure = replace(xg.compile(source=STEPPED).figure("backward"), width=360.0)
-    assert {flaw.kind for flaw in flaws(painted(figure)[0])} <= {"broken pixel", "line at corner"}
+    assert {flaw.kind for flaw in flaws(paint_figure(figure)[0])} <= {
+        "broken pixel",
+        "line at corner",
+    }

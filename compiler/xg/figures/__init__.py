@@ -58,7 +58,7 @@ def pictures(
     wanted = tuple(formats)
     for each in wanted:
         _check_word("format", each, Format)
-    display, placed = painted(figure)
+    display, placed = paint_figure(figure)
     files: dict[Format, bytes] = {each: written(display, each, theme, paper) for each in wanted}
     return Pictures(files, placed.engine, placed.warning)
 
@@ -67,7 +67,7 @@ def series(
     figure: Figure, formats: Iterable[Format], theme: ThemeName = "light"
 ) -> tuple[Pictures, ...]:
     """Draw a figure step by step, in one layout: each picture has one operation more."""
-    display, placed = painted(figure)
+    display, placed = paint_figure(figure)
     wanted = tuple(formats)
     return tuple(
         Pictures(
@@ -77,7 +77,7 @@ def series(
     )
 
 
-def painted(figure: Figure) -> tuple[Display, PlacedFigure]:
+def paint_figure(figure: Figure) -> tuple[Display, PlacedFigure]:
     """Place a figure and paint it; of ranks side by side one column is placed.
 
     A figure that was drawn lately is not placed a second time, unless it was with a warning: the
@@ -119,7 +119,7 @@ class Parts:
 
 def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
     """Draw figures as parts of one page; what is inside of each gets its name as an id."""
-    return joined(map(painted, figures), names)
+    return joined(map(paint_figure, figures), names)
 
 
 def joined(drawings: Iterable[tuple[Display, PlacedFigure]], names: Iterable[str] = ()) -> Parts:
@@ -163,7 +163,7 @@ def _colors(theme: ThemeName) -> Theme:
 
 
 def _check_word(kind: str, given: str, words: object) -> None:
-    """Raise ValueError for an argument that is none of the words of its type."""
+    """Raise ValueError if an argument is not one of the words of its type."""
     *others, last = get_args(words)
     if given not in (*others, last):
         raise ValueError(f"a {kind} is {', '.join(others)} or {last}, not {given!r}")

@@ -11,7 +11,7 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.terminal import counted
 from xg.figures.model.figure import Figure
-from xg.figures.views.notation import Notation, is_transposed
+from xg.figures.views.notation import Notation, swaps_operand_axes
 from xg.ir.graph import Apply, Backward, Graph, IRProgram, Step, Value
 from xg.ir.parameters import is_loss
 from xg.verify.examples.claim_check import Array
@@ -343,7 +343,7 @@ def product_of(
         array = values[value]
         lengths = [prod(array.shape[axis] for axis in group) for group in axes]
         moved = array.transpose([axis for group in axes for axis in group]).reshape(lengths)
-        mark = "⊤" if is_transposed(step, place) else ""
+        mark = "⊤" if swaps_operand_axes(step, place) else ""
         name = f"{naming.operand(value)}{mark}".replace("⊤⊤", "")
         shown.append(ShownTensor(name, f"[{type_}]", moved))
     (made,) = step.outputs

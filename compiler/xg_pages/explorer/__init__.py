@@ -15,7 +15,7 @@ from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import FigureNodes
 from xg.driver import Program
-from xg.figures import Parts, joined, painted, parts
+from xg.figures import Parts, joined, paint_figure, parts
 from xg.figures.formats.svg import sheet
 from xg.figures.model.figure import LIGHT, Figure
 from xg.figures.model.structure import first_column
@@ -98,12 +98,12 @@ def explore_by_steps(program: Program, settings: Settings) -> Iterator[tuple[byt
         FigureNodes.check(len(first_column(figure).nodes), None)
     facts = _facts(program, settings, outline, (), quick=True)
     first, *others = outline.figures
-    drawn = painted(first)
+    drawn = paint_figure(first)
     if others:
         seen = joined([drawn])
         blank = len(others) * (NOT_YET,)
         yield _page(outline, facts, replace(seen, markup=seen.markup + blank)), True
-    yield _page(outline, facts, joined([drawn, *map(painted, others)])), False
+    yield _page(outline, facts, joined([drawn, *map(paint_figure, others)])), False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from xg.cost.communication import WAYS, Sent, inside_of, spell_factor
 from xg.cost.cost import BlockCost, CostRow, flops_of_step
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.richtext import characters
-from xg.figures.views.notation import Notation, is_transposed
+from xg.figures.views.notation import Notation, swaps_operand_axes
 from xg.figures.views.steps import Drawn, own_tensors
 from xg.ir.dim import Coefficient, Dim, DimError, Monomial, product, symbol
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value
@@ -134,7 +134,7 @@ class Equations:
         infix = len(step.inputs) > 1 and sign in _INFIX
         operands = [
             self.text(value, factor=infix and sign != "⊕")
-            + ("⊤" if is_transposed(step, place) else "")
+            + ("⊤" if swaps_operand_axes(step, place) else "")
             for place, value in enumerate(step.inputs)
         ]
         if infix:

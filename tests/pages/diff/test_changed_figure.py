@@ -6,7 +6,7 @@ from pathlib import Path
 from figures.flaws import flaws
 
 import xg
-from xg.figures import dot, painted, render
+from xg.figures import dot, paint_figure, render
 from xg.figures.draw.glyph import DOTS, DrawnShape
 from xg.figures.model.figure import MARKED_WIDTH, Emphasis, Figure
 from xg.figures.model.richtext import characters
@@ -76,7 +76,7 @@ def test_a_gathered_parameter_of_a_called_block_is_found(tmp_path: Path) -> None
     one, many = (Side("", p.graphs, p.distributed, p.cost()) for p in programs)
     found = changed_figure(compare(one, many))
     assert any(node.label and characters(node.label).startswith("AG") for node in found.nodes)
-    assert flaws(painted(found)[0]) == []
+    assert flaws(paint_figure(found)[0]) == []
     assert marked(changed_figure(compare(many, many))) == ([], [])
 
 
@@ -185,7 +185,7 @@ def test_what_went_is_a_ghost_and_what_came_is_new(tmp_path: Path) -> None:
             if mark is not Emphasis.NONE
         }
         assert went < {name(end) for end in ends}
-        display = painted(found)[0]
+        display = paint_figure(found)[0]
         assert flaws(display) == []
         shapes = [part for one in display.elements for part in one.parts]
         ghosts = [one for one in shapes if isinstance(one, DrawnShape) and one.dashes == DOTS]
@@ -204,7 +204,7 @@ def test_a_way_that_turned_around_has_no_ghost_that_closes_a_circle(tmp_path: Pa
     found = figure(tmp_path, one, other)
     pairs = {(edge.tail, edge.head) for edge in found.edges}
     assert not any((head, tail) in pairs for tail, head in pairs)
-    assert painted(found)[0].elements
+    assert paint_figure(found)[0].elements
 
 
 def name(node: str) -> str:
@@ -240,4 +240,4 @@ def test_what_is_unchanged_is_not_marked(tmp_path: Path) -> None:
         marked_edges = [edge for edge in found.edges if edge.mark is not Emphasis.NONE]
         labels = [characters(edge.label) for edge in marked_edges]
         assert not any(label.startswith(("h ", "g ")) for label in labels), (written, labels)
-        assert flaws(painted(found)[0]) == []
+        assert flaws(paint_figure(found)[0]) == []

@@ -15,7 +15,7 @@ from pages.explain.pages import HOSTILE_TITLE, hostile, of_project, page
 from verify.examples.test_cat_sleeps import by_hand
 
 import xg
-from xg.figures import painted
+from xg.figures import paint_figure
 from xg.figures.draw.paint import bounds
 from xg.frontend.project import parse_project
 from xg_pages.explain.html import equation, html, markdown
@@ -50,7 +50,7 @@ def steps(of: ExplainedPage) -> list[ExplainedStep]:
 
 def test_no_window_cuts_the_title_of_its_figure() -> None:
     """The first nodes are so near to it that their surroundings would have a part of it."""
-    display, _ = painted(xg.compile(shipped("mha")).figure("forward"))
+    display, _ = paint_figure(xg.compile(shipped("mha")).figure("forward"))
     (title,) = (one for one in display.elements if one.kind == "title")
     bottom = max(bounds(part).bottom for part in title.parts)
     text = html(page("mha", seed=0)).text

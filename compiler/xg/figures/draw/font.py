@@ -140,7 +140,7 @@ class TextLine:
         return self.ascent + self.descent
 
     def tags(self) -> Iterator[tuple[Tag, float, float]]:
-        """Yield the tags of the line: of which pass, from where to where."""
+        """Yield the tags of the line: the pass of each, and where it starts and ends."""
         for is_tag, group in groupby(self.spans, lambda span: span.tag != ""):
             if is_tag:
                 spans = list(group)
@@ -205,7 +205,7 @@ def _descent(spans: Sequence[TextSpan], size: float) -> float:
     return max((DESCENT * span.size + span.y for span in spans), default=0.2 * size)
 
 
-def wrapped(text: RichText, size: float, room: float) -> Iterator[RichText]:
+def wrap_text(text: RichText, size: float, room: float) -> Iterator[RichText]:
     """Yield a text in lines no wider than a room, as far as its words allow."""
     if typeset(text, size).width <= room:
         yield text

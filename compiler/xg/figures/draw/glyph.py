@@ -7,7 +7,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw import font
-from xg.figures.draw.font import TextLine, typeset, wrapped
+from xg.figures.draw.font import TextLine, typeset, wrap_text
 from xg.figures.model import figure as style
 from xg.figures.model.figure import (
     OF_MARKS,
@@ -24,11 +24,11 @@ from xg.figures.model.figure import (
     Outline,
     Point,
     circle,
-    flattened,
+    cut_end,
     parallel,
+    path_points,
     polyline,
     rectangle,
-    shortened,
 )
 from xg.figures.model.richtext import RichText, plain
 from xg.ir.collectives import COLLECTIVES
@@ -108,7 +108,7 @@ class Display:
     elements: tuple[Element, ...]
 
     def colors(self) -> list[Color]:
-        """Return the uses of colour to define: the usual ones, and those of marks that it has."""
+        """Return the color uses to define: the usual ones, and one for each mark in the figure."""
         parts = [part for element in self.elements for part in element.parts]
         marked = {part.color for part in parts if isinstance(part, DrawnText)}
         marked |= {part.line for part in parts if isinstance(part, DrawnShape)}
@@ -128,14 +128,14 @@ def _moved_part(
     part: DrawnShape | DrawnText, dx: float, dy: float, scale: float
 ) -> DrawnShape | DrawnText:
     if isinstance(part, DrawnText):
-        line = part.line if scale == 1.0 else _scaled(part.line, scale)
+        line = part.line if scale == 1.0 else _scale_line(part.line, scale)
         return DrawnText(line, part.x * scale + dx, part.y * scale + dy, part.color, part.align)
     path = _moved_path(part.path, dx, dy, scale)
     width, dashes = part.width * scale, tuple(each * scale for each in part.dashes)
     return DrawnShape(path, part.fill, part.line, width, dashes)
 
 
-def _scaled(line: TextLine, scale: float) -> TextLine:
+def _scale_line(line: TextLine, scale: float) -> TextLine:
     spans = (
         replace(span, x=span.x * scale, y=span.y * scale, size=span.size * scale)
         for span in line.spans
@@ -178,12 +178,12 @@ def arrow(
     usual = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
     color = style.MARKS.get(mark, usual)
     width = style.MARKED_WIDTH if _is_bold(mark) else style.LINE_WIDTH
-    line, direction = shortened(route, style.ARROW_LENGTH - _OVERLAP)
+    line, direction = cut_end(route, style.ARROW_LENGTH - _OVERLAP)
     tip = DrawnShape(_head(route.end, direction, head_width(kind, mark)), fill=color)
     line, head = (line, (tip,)) if has_head else (route, ())
     dashes = DOTS if mark is Emphasis.WENT else _DASHES if kind is EdgeStyle.DASHED else ()
     if kind is EdgeStyle.DOUBLE:
-        points = flattened(line)
+        points = path_points(line)
         rails = (parallel(points, side * style.DOUBLE_GAP / 2) for side in (-1, 1))
         return (*(DrawnShape(rail, None, color, width, dashes) for rail in rails), *head)
     return DrawnShape(line, line=color, width=width, dashes=dashes), *head
@@ -225,7 +225,7 @@ class Extent:
     width: float
     height: float
 
-    def turned(self) -> Extent:
+    def transpose(self) -> Extent:
         """Return the size with width and height exchanged."""
         return Extent(self.height, self.width)
 
@@ -300,7 +300,7 @@ def glyph(node: FigureNode, box: Box) -> tuple[DrawnShape | DrawnText, ...]:
 
 
 def frame(look: NodeStyle, box: Box, mark: Emphasis = Emphasis.NONE) -> tuple[DrawnShape, ...]:
-    """Draw a node's frame; tensors have none, and that of a ghost is dotted."""
+    """Draw a node's frame: none for a tensor, dotted for a ghost."""
     outline = _outline(look, box)
     if outline is None:
         return ()
@@ -344,7 +344,7 @@ def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> It
 def boxed_text(lines: Iterable[TextLine], box: Box) -> Iterator[DrawnShape | DrawnText]:
     """Draw the text of a box, quiet below its first line, with the frames of its tags."""
     texts = enumerate(text_in(lines, box))
-    return _framed(replace(one, color=Color.MUTED if n else Color.INK) for n, one in texts)
+    return _frame_tags(replace(one, color=Color.MUTED if n else Color.INK) for n, one in texts)
 
 
 def _size(line: TextLine) -> float:
@@ -376,12 +376,12 @@ def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
         case NodeKind.MUL:
             return (DrawnShape(circle(box.center, 0.2 * box.width / 2 + 0.6), fill=Color.INK),)
         case NodeKind.SAVED | NodeKind.NOTE:
-            return _framed(text_in(node_lines(node), box, Color.MUTED))
+            return _frame_tags(text_in(node_lines(node), box, Color.MUTED))
         case _:
             return boxed_text(node_lines(node), box)
 
 
-def _framed(lines: Iterable[DrawnText]) -> Iterator[DrawnShape | DrawnText]:
+def _frame_tags(lines: Iterable[DrawnText]) -> Iterator[DrawnShape | DrawnText]:
     for text in lines:
         yield text
         yield from tags(text)
@@ -441,7 +441,7 @@ def meanings(figure: Figure) -> Iterator[Meaning]:
     """Yield what is in use, in a fixed order, with its meaning; without a legend only marks."""
     styles = {edge.style for edge in figure.edges} if figure.legend else ()
     for kind, family in _NODE_WORDS.items() if figure.legend else ():
-        named = (_named(node, family) for node in figure.nodes if node.kind is kind)
+        named = (_meaning_of(node, family) for node in figure.nodes if node.kind is kind)
         yield from dict.fromkeys(named)
     yield from _written_broadcast(figure) if figure.legend else ()
     for one in figure.explained if figure.legend else ():
@@ -460,7 +460,7 @@ def _written_broadcast(figure: Figure) -> Iterator[Meaning]:
         return
 
 
-def _named(node: FigureNode, family: str) -> Meaning:
+def _meaning_of(node: FigureNode, family: str) -> Meaning:
     """Return the meaning of a node: of a box with letters its operator, else its family."""
     letters = node.label[0].text.strip() if node.label else ""
     if node.kind in (NodeKind.COMMUNICATION, NodeKind.LAYOUT) and letters in _MOVE_WORDS:
@@ -482,7 +482,7 @@ def legend(figure: Figure, width: float) -> tuple[list[Element], Extent]:
     for meaning in meanings(figure):
         left = _mark_width(meaning) + _MARK_GAP
         room = width - 2 * style.PAGE_MARGIN
-        words = wrapped(plain(meaning.words), style.SHAPE_SIZE, room - left)
+        words = wrap_text(plain(meaning.words), style.SHAPE_SIZE, room - left)
         lines = [typeset(text, style.SHAPE_SIZE) for text in words]
         extent = left + max(line.width for line in lines)
         if x > 0 and (x + extent > room or len(lines) > 1):

@@ -10,7 +10,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw import font
-from xg.figures.draw.font import TextLine, line_bounds, typeset, wrapped
+from xg.figures.draw.font import TextLine, line_bounds, typeset, wrap_text
 from xg.figures.draw.glyph import (
     Display,
     DrawnShape,
@@ -42,7 +42,7 @@ from xg.figures.model.figure import (
     Point,
     TooNarrow,
     bounding_box,
-    flattened,
+    path_points,
     rectangle,
 )
 from xg.figures.model.richtext import RichText, bold, characters, muted, plain, title_text
@@ -130,11 +130,11 @@ def _title_lines(figure: Figure, room: float) -> Sequence[RichText]:
     whole = title_text(figure.title, figure.subtitle)
     if not room:
         return (whole,)
-    running = list(wrapped(whole, style.TITLE_SIZE, room))
+    running = list(wrap_text(whole, style.TITLE_SIZE, room))
     if not figure.subtitle:
         return running
     texts = (*bold(figure.title), *plain(" — ")), plain(figure.subtitle)
-    parted = [line for text in texts for line in wrapped(text, style.TITLE_SIZE, room)]
+    parted = [line for text in texts for line in wrap_text(text, style.TITLE_SIZE, room)]
     return parted if len(parted) == len(running) else running
 
 
@@ -240,7 +240,7 @@ _BELOW_ROW_HEADING: Final = 12.0
 
 
 def sheet(whole: Figure, rows: Sequence[Sequence[Figure]]) -> Display:
-    """Draw rows of figures, two rows side by side; title and legend are those of the whole."""
+    """Draw rows of figures, two side by side in each row, with one title and one legend."""
     placed = [[run_engine.layout(figure) for figure in row] for row in rows]
     bodies = [[body(one) for one in row] for row in placed]
     boxes = [[_box(one) for one in row] for row in bodies]
@@ -368,19 +368,19 @@ _Part = tuple[Point, Point]
 def beside_own_line(element: Element, back: Element) -> Element:
     """Return an edge whose label is next to its own line, where it was next to the way back."""
     own, other = list(_straight(element)), list(_straight(back))
-    parts = (_moved(part, own, other) for part in element.parts)
+    parts = (_shift_label(part, own, other) for part in element.parts)
     return replace(element, parts=tuple(parts))
 
 
-def _moved(
+def _shift_label(
     part: DrawnShape | DrawnText, own: Iterable[_Part], other: Iterable[_Part]
 ) -> DrawnShape | DrawnText:
     if not isinstance(part, DrawnText):
         return part
     box = line_bounds(part.line, part.x, part.y)
-    if any(_beside(box, one) is not None for one in own):
+    if any(_facing_axis(box, one) is not None for one in own):
         return part
-    near = [(axis, one) for one in other if (axis := _beside(box, one)) is not None]
+    near = [(axis, one) for one in other if (axis := _facing_axis(box, one)) is not None]
     shifts = [
         mine[0][axis] - back[0][axis]
         for axis, back in near
@@ -397,12 +397,12 @@ def _straight(element: Element) -> Iterator[_Part]:
     """Yield the upright and the level parts of an edge's lines."""
     for part in element.parts:
         if isinstance(part, DrawnShape) and not part.path.closed:
-            for a, b in pairwise(flattened(part.path)):
+            for a, b in pairwise(path_points(part.path)):
                 if a[0] == b[0] or a[1] == b[1]:
                     yield a, b
 
 
-def _beside(box: Box, part: _Part) -> int | None:
+def _facing_axis(box: Box, part: _Part) -> int | None:
     """Return across which axis a box is next to a part of a line, None if it is not."""
     axis = 0 if part[0][0] == part[1][0] else 1
     low, high = (box.left, box.right) if axis == 0 else (box.top, box.bottom)
@@ -462,7 +462,7 @@ class _StepOrder:
 
     @classmethod
     def of(cls, figure: Figure) -> _StepOrder:
-        """Number the operations of a figure, of ranks side by side those of a column."""
+        """Number the operations of a figure; ranks side by side share the numbers of one column."""
         column = first_column(figure)
         operations = [node.id for node in column.nodes if node.kind not in _TEXTS]
         nodes = {node: number for number, node in enumerate(operations, 1)}

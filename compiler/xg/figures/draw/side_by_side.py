@@ -37,7 +37,7 @@ from xg.figures.model.figure import (
     FigureColumn,
     Point,
     bounding_box,
-    flattened,
+    path_points,
     polyline,
     rectangle,
     rounded,
@@ -62,7 +62,7 @@ def passing(bar: Box, edges: Iterable[Element]) -> Iterator[DrawnShape]:
     for edge in edges:
         for shape in edge.parts:
             if isinstance(shape, DrawnShape) and shape.line is not None:
-                points = _inside(bar, flattened(shape.path))
+                points = _inside(bar, path_points(shape.path))
                 if points and _height(points) > _ALL * bar.height:
                     yield DrawnShape(polyline(points), None, shape.line, _HAIRLINE, shape.dashes)
 
@@ -78,7 +78,7 @@ def going_on(bar: str, edges: Sequence[Element]) -> Iterator[DrawnShape]:
     for before, after in product(ending, leaving):
         has_head = any(part.line is None for part in before)
         if not has_head and before[0].dashes == after[0].dashes:
-            end = _mean([flattened(part.path)[-1] for part in before])
+            end = _mean([path_points(part.path)[-1] for part in before])
             start = _mean([part.path.start for part in after if part.line is not None])
             yield DrawnShape(
                 rounded(_way(end, start), style.CORNER),
@@ -142,7 +142,7 @@ _NEAR_TEXT: Final = 2.0  # a line so near to a text is left out
 
 @dataclass(frozen=True, slots=True)
 class BarRoom:
-    """A bar with more text than a column has free room for; it has some before and behind lines."""
+    """A bar whose text is wider than a column; it may be wider at both ends of its lines."""
 
     bar: FigureBar
     needed: float
@@ -232,7 +232,7 @@ def side_by_side(figure: Figure, placed: PlacedFigure) -> Display:
 
 
 class _ColumnSheet:
-    """The measures of a figure of columns: `room` is that of a column, `outer` bars outside."""
+    """Measure a figure of columns: `room` is the room of a column, `outer` the bars outside."""
 
     def __init__(self, figure: Figure, placed: PlacedFigure) -> None:
         self.figure = figure
@@ -252,7 +252,7 @@ class _ColumnSheet:
         self.strip = self._strip()
         self.shifts = self._shifts()
         self.frame_boxes = [self._around_lanes(*ends) for ends in rank_frames(self.placed)]
-        self.bodies = [list(map(self._within, one)) for one in self.bodies]
+        self.bodies = [list(map(self._clip_lane, one)) for one in self.bodies]
         self.outer = self._outer()
 
     def _body(self, column: FigureColumn) -> list[Element]:
@@ -327,7 +327,7 @@ class _ColumnSheet:
         free = (y for y in places if not any(one.top - 1 < y < one.bottom + 1 for one in texts))
         return next(free, places[0])
 
-    def _within(self, element: Element) -> Element:
+    def _clip_lane(self, element: Element) -> Element:
         """Return a lane that ends inside of its rank's frame, anything else as it is."""
         shape = element.parts[0] if element.kind == "group" else None
         if not isinstance(shape, DrawnShape):
@@ -341,7 +341,7 @@ class _ColumnSheet:
     # ---- behind ----------------------------------------------------------------------------------
 
     def frames(self) -> Iterator[Element]:
-        """Yield the lanes behind the columns, parted by the bars."""
+        """Yield the lanes under the columns, divided by the bars."""
         for place, column in enumerate(self.figure.columns):
             for number, box in enumerate(self.frame_boxes):
                 here = self._at(place, box)
@@ -486,7 +486,7 @@ def _sent(where: BarPlace, x: float, frame: Box) -> DrawnText:
 
 
 def _dots(box: Box) -> DrawnText:
-    """Return the text in a strip: its nodes are those of the columns beside it."""
+    """Return the text of a strip, which stands for the same nodes as its neighbors."""
     line = typeset(plain(_DOTS), style.GLYPH_SIZE)
     x, y = box.center[0] - line.width / 2, box.center[1] + line.ascent / 2
     return DrawnText(line, x, y, Color.MUTED, align=0.5)

@@ -34,7 +34,7 @@ class Engine:
 # Running a layout engine as a child process that may take only so much time and memory.
 
 
-def run_limited(command: Sequence[str], text: str) -> str:
+def run_with_limits(command: Sequence[str], text: str) -> str:
     """Give `text` to a command and return what it prints. Raises EngineError where it fails."""
     if shutil.which(command[0]) is None:
         raise EngineError(f"it does not start: there is no {command[0]}")
@@ -88,7 +88,7 @@ def _run_command(text: str) -> str:
     from graphviz.backend import dot_command  # as above
 
     # not graphviz.pipe_string: that limits neither time nor memory
-    return run_limited(cast("Any", dot_command).command("dot", "json0"), text)
+    return run_with_limits(cast("Any", dot_command).command("dot", "json0"), text)
 
 
 COMMAND: Final = Engine("dot", _find_command, _run_command)
@@ -115,7 +115,7 @@ def _find_pygraphviz() -> str:
 
 def _run_pygraphviz(text: str) -> str:
     _find_pygraphviz()
-    return run_limited((sys.executable, "-c", _PROGRAM), text)
+    return run_with_limits((sys.executable, "-c", _PROGRAM), text)
 
 
 PYGRAPHVIZ: Final = Engine("pygraphviz", _find_pygraphviz, _run_pygraphviz)

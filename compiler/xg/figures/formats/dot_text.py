@@ -33,11 +33,11 @@ from xg.figures.model.structure import (
     EdgePlace,
     Structure,
     bar_id,
-    leveled,
-    nested,
-    parted,
+    level_pairs,
+    nest_groups,
     segments,
     single_column,
+    split_at_levels,
     structure,
 )
 
@@ -143,7 +143,7 @@ class Ports:
 
     @classmethod
     def of(cls, figure: Figure) -> Ports:
-        """Return the ports of a figure; there are none where no ranks are side by side."""
+        """Return the ports of a figure; only a figure of ranks side by side has any."""
         bars = {bar.node.id: bar for bar in figure.bars}
         places: dict[tuple[str, str], int] = {}
         for place, column in enumerate(figure.columns):
@@ -177,7 +177,7 @@ def _ways(figure: Figure) -> Iterator[tuple[tuple[str, str], SideRail]]:
     first = single_column(figure, figure.columns[0])
     before = {level: number for number, level in enumerate(first.levels)}
     after = {level: number + 1 for level, number in before.items()}
-    stands = {node: n for n, segment in enumerate(parted(first)) for node in segment}
+    stands = {node: n for n, segment in enumerate(split_at_levels(first)) for node in segment}
     for place, column in enumerate(figure.columns):
         names = ColumnIds(place, bars)
         for edge in column.edges:
@@ -212,13 +212,13 @@ def levels(figure: Figure) -> Iterator[str]:
     bars = {bar.node.id: bar for bar in figure.bars}
     for place, column in enumerate(figure.columns):
         names = ColumnIds(place, bars)
-        for above, below in leveled(single_column(figure, column)):
+        for above, below in level_pairs(single_column(figure, column)):
             one, other = names.of(above), names.of(below)
             yield f"{escape.dot_string(one)} -> {escape.dot_string(other)} [style=invis, weight=0];"
         yield from _outside(figure, names)
 
 
-def ordered(figure: Figure) -> Iterator[str]:
+def column_order(figure: Figure) -> Iterator[str]:
     """Yield what keeps the columns in their order: what each has first between two bars."""
     bars = {bar.node.id: bar for bar in figure.bars}
     for segment in segments(figure) if figure.columns else ():
@@ -297,7 +297,7 @@ def legend_label(figure: Figure, theme: Theme) -> str:
     """Return the HTML label of a node that contains the whole legend."""
     rows = "".join(
         f"<TR>{_mark(one, theme)}"
-        f'<TD ALIGN="LEFT">{_colored(escape.xml(one.words), theme, Color.MUTED)}</TD></TR>'
+        f'<TD ALIGN="LEFT">{_color_words(escape.xml(one.words), theme, Color.MUTED)}</TD></TR>'
         for one in meanings(figure)
     )
     return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="4" CELLPADDING="1">{rows}</TABLE>>'
@@ -306,25 +306,24 @@ def legend_label(figure: Figure, theme: Theme) -> str:
 def _mark(meaning: Meaning, theme: Theme) -> str:
     kind = meaning.kind
     if isinstance(kind, Emphasis):
-        return (
-            f"<TD>{_colored('⇢' if kind is Emphasis.WENT else '→', theme, style.MARKS[kind])}</TD>"
-        )
+        arrow = "⇢" if kind is Emphasis.WENT else "→"
+        return f"<TD>{_color_words(arrow, theme, style.MARKS[kind])}</TD>"
     if meaning.symbol:
         color = Color.MUTED if kind is NodeKind.SAVED else Color.INK
         return f"<TD>{html(meaning.symbol, theme, color)}</TD>"
     if isinstance(kind, EdgeStyle) or kind in _LEGEND_SIGNS:
         color = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
-        return f"<TD>{_colored(meaning.letters or _LEGEND_SIGNS[kind], theme, color)}</TD>"
+        return f"<TD>{_color_words(meaning.letters or _LEGEND_SIGNS[kind], theme, color)}</TD>"
     look = style.NODE_STYLES[kind]
     fill, line = theme.colors[look.fill], theme.colors[look.line]
     size = (
         'WIDTH="26" HEIGHT="12"' if meaning.letters else 'WIDTH="26" HEIGHT="12" FIXEDSIZE="TRUE"'
     )
-    letters = _colored(escape.xml(meaning.letters), theme, Color.INK) if meaning.letters else ""
+    letters = _color_words(escape.xml(meaning.letters), theme, Color.INK) if meaning.letters else ""
     return f'<TD BORDER="1" {size} BGCOLOR="{fill}" COLOR="{line}">{letters}</TD>'
 
 
-def _colored(words: str, theme: Theme, color: Color) -> str:
+def _color_words(words: str, theme: Theme, color: Color) -> str:
     shade, size = theme.colors[color], f"{style.SHAPE_SIZE:g}"
     return f'<FONT COLOR="{shade}" POINT-SIZE="{size}">{words}</FONT>'
 
@@ -395,7 +394,7 @@ def kind_attributes(kind: NodeKind, theme: Theme) -> Attributes:
 
 
 def group_attributes(theme: Theme, label: str, mark: Emphasis = Emphasis.NONE) -> Attributes:
-    """Return the look of a lane behind nodes."""
+    """Return the look of a lane under its nodes."""
     usual: Attributes = {
         "style": '"rounded,filled"', "color": _color(theme, Color.LANE),
         "fontsize": f"{style.GROUP_SIZE:g}", "fontcolor": _color(theme, Color.MUTED),
@@ -403,7 +402,7 @@ def group_attributes(theme: Theme, label: str, mark: Emphasis = Emphasis.NONE) -
     }  # fmt: skip
     if mark not in style.MARKS:
         return usual
-    line = _marked(mark, theme)
+    line = _mark_attributes(mark, theme)
     return {**usual, **line, "fillcolor": usual["color"], "fontcolor": line["color"]}
 
 
@@ -424,13 +423,13 @@ def marked_node(kind: NodeKind, mark: Emphasis, theme: Theme) -> Attributes:
     """Return what marks a node: its line, of a text its colour; nothing without a mark."""
     if mark not in style.MARKS:
         return {}
-    line = _marked(mark, theme)
+    line = _mark_attributes(mark, theme)
     if style.NODE_STYLES[kind].outline is Outline.NONE:
         return {}  # its label says the colour
     return {**line, "fillcolor": line["color"]} if kind is NodeKind.MATMUL else line
 
 
-def _marked(mark: Emphasis, theme: Theme) -> Attributes:
+def _mark_attributes(mark: Emphasis, theme: Theme) -> Attributes:
     color = _color(theme, style.MARKS[mark])
     if mark is Emphasis.WENT:
         return {"color": color, "style": "dotted"}
@@ -439,7 +438,7 @@ def _marked(mark: Emphasis, theme: Theme) -> Attributes:
 
 def edge_attributes(kind: EdgeStyle, theme: Theme, mark: Emphasis = Emphasis.NONE) -> Attributes:
     """Return the look of an arrow: a double line has the background's colour in its middle."""
-    line: Attributes = _marked(mark, theme) if mark in style.MARKS else {}
+    line: Attributes = _mark_attributes(mark, theme) if mark in style.MARKS else {}
     ink = theme.colors[style.MARKS.get(mark, Color.INK)]
     match kind:
         case EdgeStyle.SINGLE:
@@ -467,7 +466,7 @@ _RIGHTWARD: Final = {"n": "w", "e": "s", "s": "e", "w": "n"}  # x and y exchange
 
 def dot_edges(figure: Figure, facts: Structure, theme: Theme) -> list[str]:
     """Return the statements of all edges."""
-    outermost = nested(figure.groups)[None]
+    outermost = nest_groups(figure.groups)[None]
     groups = {node: n for n in outermost for node in figure.groups[n].nodes}
     right = _right_columns(figure, facts)
     sides = _RIGHTWARD if figure.rightward else _DOWNWARD
@@ -519,7 +518,7 @@ class _EdgeWriter:
         if place is EdgePlace.LANE:
             return self._lane(number, edge, look)
         if place in (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT):
-            return (self._beside(edge, place, look),)
+            return (self._same_rank_arrow(edge, place, look),)
         if edge.style is EdgeStyle.DASHED:
             # Written along the rows and turned around: edges against them take minutes to place.
             free: Attributes = {} if edge.role is EdgeRole.MAIN else {"constraint": "false"}
@@ -531,7 +530,7 @@ class _EdgeWriter:
             look |= {"tailport": self.sides["s"], "headport": self.sides["e"]}
         return (self._arrow(edge.tail, edge.head, look),)
 
-    def _beside(self, edge: FigureEdge, place: EdgePlace, look: Attributes) -> str:
+    def _same_rank_arrow(self, edge: FigureEdge, place: EdgePlace, look: Attributes) -> str:
         if place is EdgePlace.FROM_LEFT:
             return f"{{ rank=same; {self._arrow(edge.tail, edge.head, look)} }}"
         direction = "none" if edge.style is EdgeStyle.NOTE else "back"
@@ -613,7 +612,7 @@ def dot(figure: Figure, theme: Theme) -> str:
         *_rows(facts),
         *_groups(figure, theme),
         *levels(figure),
-        *ordered(figure),
+        *column_order(figure),
         *dot_edges(figure, facts, theme),
     ]
     if figure.has_key:
@@ -660,7 +659,7 @@ def _rows(facts: Structure) -> Iterator[str]:
 
 
 def _groups(figure: Figure, theme: Theme) -> Iterator[str]:
-    inside_of = nested(figure.groups)
+    inside_of = nest_groups(figure.groups)
 
     def cluster(number: int) -> Iterator[str]:
         group = figure.groups[number]

@@ -82,7 +82,7 @@ def _cuts(display: Display, room: float) -> Iterator[float]:
 
 
 def _solid(element: Element) -> Iterator[Box]:
-    """Yield the room of texts and glyphs, not that of lines and frames."""
+    """Yield the boxes of texts and glyphs, without lines and frames."""
     is_node = element.kind.startswith("node ") or element.kind == "legend"
     for part in element.parts:
         if isinstance(part, DrawnText):

@@ -74,7 +74,7 @@ _UNKNOWN: Final = r"\xgchar{"
 
 
 class _Atom(NamedTuple):
-    """A span on the baseline with its scripts; below one is another behind an underscore."""
+    """A span on the baseline with its scripts; a lower subscript follows an underscore."""
 
     base: TextSpan
     sub: str
@@ -112,7 +112,7 @@ def label(spans: Sequence[TextSpan], muted: str) -> str:
 
 
 def _atoms(spans: Sequence[TextSpan]) -> Iterator[_Atom]:
-    """Give every span its scripts, which are the spans below and above the baseline behind it."""
+    """Give every span its scripts: the spans below and above the baseline that follow it."""
     atom: _Atom | None = None
     lowest = 0.0  # where the subscript is; what is lower is its own
     for span in spans:
@@ -175,10 +175,10 @@ def _math_piece(cluster: str, face: str) -> str | None:
     if not marks or marks[0].isascii():
         return _SIGNS.get(cluster)
     inside = _math_piece(base, face)
-    return _accented(inside, marks) if inside else None
+    return _add_accents(inside, marks) if inside else None
 
 
-def _accented(inside: str, marks: Sequence[str]) -> str | None:
+def _add_accents(inside: str, marks: Sequence[str]) -> str | None:
     for mark in marks:
         if mark not in _MARKS:
             return None
@@ -207,7 +207,7 @@ def _text(cluster: str) -> str:
                 letter = f"\\{_MARKS[mark][0]}{{{letter}}}"
             return letter
         if base in _GREEK:
-            return f"${_accented(_math_piece(base, 'rm') or '', marks)}$"
+            return f"${_add_accents(_math_piece(base, 'rm') or '', marks)}$"
     return "".join(f"{_UNKNOWN}{ord(character):X}}}" for character in cluster)
 
 

@@ -104,24 +104,24 @@ class Search:
     def to(self, ends: Sequence[Range], limit: float) -> tuple[LineRun, ...] | None:
         """Return the runs of the best way to one of the ends, None where it costs too much."""
         while self._gap < self.last and self._lowest < limit:
-            self._states = self._continued(targets(self.field, self._gap + 1, self.via))
+            self._states = self._next_states(targets(self.field, self._gap + 1, self.via))
             self._gap += 1
             self._keep_hopeful()
         if self._lowest >= limit:
             return None
         last = [(low, high, 0) for low, high in ends]
-        found = self._continued(last) if self.first <= self.last else self._states
+        found = self._next_states(last) if self.first <= self.last else self._states
         _, low, high, before = min(found, key=_COST)
         ranges, gaps = [(low, high)], [self.last]
         while before is not None:
             one, gap, before = before
             ranges.insert(0, one)
             gaps.insert(0, gap)
-        xs = _settled(ranges, self.near)
+        xs = _choose_places(ranges, self.near)
         gaps.insert(0, self.first)
         return tuple(LineRun(x, a, b) for x, a, b in zip(xs, gaps, gaps[1:], strict=False))
 
-    def _continued(self, targets: Sequence[Way]) -> list[_State]:
+    def _next_states(self, targets: Sequence[Way]) -> list[_State]:
         """Return the best continuation in each range: straight on, or by a turn in the gap."""
         gap, near, states = self._gap, self.near, self._states
         lines = self.field.gap(gap)
@@ -163,7 +163,7 @@ class Search:
         return found
 
 
-def _settled(ranges: Sequence[Range], near: float) -> list[float]:
+def _choose_places(ranges: Sequence[Range], near: float) -> list[float]:
     """Choose a place in every range: as near to the one before as can be."""
     xs: list[float] = []
     for place, (low, high) in enumerate(ranges):
@@ -251,7 +251,7 @@ class EdgeWays:
         if not port.side.is_level and not port.at_bar:
             return [(port.x, port.x)]
         if id(port) not in self.ranges:
-            low, high = self._beside(port)
+            low, high = self._level_range(port)
             key, half, lanes = self.request.key, self.request.half, self.request.lanes
             if port.at_bar:
                 here = free_at_bar(self.field, port.row, key, half)
@@ -261,7 +261,7 @@ class EdgeWays:
             self.ranges[id(port)] = [(a, b) for a, b in within if a <= b]
         return self.ranges[id(port)]
 
-    def _beside(self, port: RimPort) -> Range:
+    def _level_range(self, port: RimPort) -> Range:
         """Return where a line may be that leaves a port: a level one before it meets a box."""
         if port.at_bar:
             return (-FAR, FAR) if port.wide else (port.x, port.x)
@@ -354,7 +354,7 @@ class Router:
         return is_better
 
     def _reorder(self, *several: RouteRequest) -> None:
-        """Route edges again in an order in which some may have the ways of others."""
+        """Route edges again in another order, so that some may take the ways of others."""
         old = [self.routes[one.number] for one in several]
         before = sum(map(self.cost, old))
         for route in old:
@@ -368,9 +368,9 @@ class Router:
             for route in old:
                 self.put(route)
 
-    def cramped(self) -> frozenset[str]:
+    def crowded_nodes(self) -> frozenset[str]:
         """Return the nodes at which lines are too near to each other or to something, or kinked."""
-        tight = (one for one in self.routes.values() if _is_kinked(one) or self._clashes(one) > 0)
+        tight = (one for one in self.routes.values() if _has_kink(one) or self._clashes(one) > 0)
         return frozenset(port.node for one in tight for port in (one.start, one.end))
 
     def put(self, route: Route) -> None:
@@ -388,10 +388,10 @@ class Router:
 
     def places(self, request: RouteRequest, port: RimPort) -> list[Range]:
         """Return where an edge may run that begins or ends at a port."""
-        seen = self._seen(request)
+        seen = self._line_field(request)
         return EdgeWays(self.placed, self.field, request, seen).places(port)
 
-    def _seen(self, request: RouteRequest) -> LineField:
+    def _line_field(self, request: RouteRequest) -> LineField:
         # A line that goes far around others takes the room of the frames of opened calls.
         is_free = all(group.is_axis for group in self.placed.figure.groups)
         ends = (request.upper, request.lower) if is_free else None
@@ -410,7 +410,7 @@ class Router:
              for start, end in product(request.starts, request.ends)),
             key=lambda pair: pair[0],
         )  # fmt: skip
-        best, lowest, seen = None, limit, self._seen(request)
+        best, lowest, seen = None, limit, self._line_field(request)
         ways = EdgeWays(self.placed, self.field, request, seen)
         for least, start, end in pairs:
             if least >= lowest:
@@ -424,17 +424,17 @@ class Router:
 
     def cost(self, route: Route, seen: LineField | None = None, limit: float = FAR * FAR) -> float:
         """Return what a route costs beside all others, or less of it if that is the limit."""
-        cost = self._alone(route)
+        cost = self._own_cost(route)
         return cost if cost >= limit else cost + self.trouble(route, seen, limit - cost)
 
-    def _alone(self, route: Route) -> float:
+    def _own_cost(self, route: Route) -> float:
         """Return what a route costs where it is the only one."""
         return route.start.cost + route.end.cost + self._shape(route)
 
     def trouble(
         self, route: Route, seen: LineField | None = None, limit: float = FAR * FAR
     ) -> float:
-        """Return what a route costs because of others, or less of it if that is the limit."""
+        """Return the cost that other lines add to a route, up to the limit."""
         cost = CLASH * self._clashes(route)
         if cost < limit:
             field = seen or LineField(self.field, route.key, route.half)
@@ -534,7 +534,7 @@ def _at(route: Route, port: RimPort) -> float:
     return route.runs[0 if port is route.start else -1].x
 
 
-def _is_kinked(route: Route) -> bool:
+def _has_kink(route: Route) -> bool:
     """Return whether a line steps to the side by less than two round corners need."""
     return any(0.0 < abs(a.x - b.x) < _KINK for a, b in pairwise(route.runs))
 

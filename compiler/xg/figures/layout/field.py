@@ -257,7 +257,7 @@ Way: TypeAlias = tuple[float, float, int]  # a range, and how many level lines a
 
 @dataclass(slots=True)
 class GapLines:
-    """The lines of others in a gap: all that are there, without those of the line's own key."""
+    """The lines of other keys in a gap."""
 
     half: float  # of the line that may cross them
     through: Sequence[float]  # where upright ones run
@@ -352,7 +352,7 @@ class LineField:
                         yield left, right
 
     def gap(self, gap: int) -> GapLines:
-        """Return the lines of others in a gap."""
+        """Return the lines of other keys in a gap."""
         if gap not in self._gaps:
             key, half, *_ = self._line
             here = self._field.gaps[gap]
@@ -483,7 +483,7 @@ class RouteBound:
                            if rest <= limit + ROUNDING]  # fmt: skip
 
     def left(self, row: int, ranges: Sequence[Range]) -> float:
-        """Return the least that is left from ranges in the row above all those of the bound."""
+        """Return the lowest remaining cost from these ranges in the row above the bound."""
         return min(self._rests(row, [(*one, 0) for one in ranges]), default=NEVER)
 
     def _rests(self, row: int, ways: Sequence[Way]) -> list[float]:
@@ -511,7 +511,7 @@ def _to_ends(way: Way, ends: Sequence[tuple[Range, float]], lines: GapLines) -> 
             cost += 2 * CORNER + LENGTH * (a - high)
             cost += CROSSING * (lines.until(a) - lines.through_to(high))
         else:
-            cost += CROSSING * _least_crossed(lines, max(a, low), min(b, high))
+            cost += CROSSING * _fewest_crossings(lines, max(a, low), min(b, high))
         least = min(least, cost)
     return least
 
@@ -519,7 +519,7 @@ def _to_ends(way: Way, ends: Sequence[tuple[Range, float]], lines: GapLines) -> 
 def _to_ranges(
     ways: Sequence[Way], below: Sequence[tuple[float, float, float]], lines: GapLines
 ) -> list[float]:
-    """Return the same for the ranges of a row, from those of the row below, left to right."""
+    """Carry the bounds from the ranges of the row below to those of a row, left to right."""
     if not below:
         return [NEVER] * len(ways)
     lows, highs = [low for low, _, _ in below], [high for _, high, _ in below]
@@ -539,13 +539,13 @@ def _to_ranges(
             least = min(least, turn)
         for low, high, rest in below[first:beyond]:
             if rest < least:
-                crossed = _least_crossed(lines, max(a, low), min(b, high))
+                crossed = _fewest_crossings(lines, max(a, low), min(b, high))
                 least = min(least, rest + CROSSING * crossed)
         rests.append(least)
     return rests
 
 
-def _least_crossed(lines: GapLines, a: float, b: float) -> int:
+def _fewest_crossings(lines: GapLines, a: float, b: float) -> int:
     """Return how many level parts a line between two places crosses at least."""
     if not lines.starts:
         return 0

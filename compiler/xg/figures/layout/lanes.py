@@ -22,7 +22,7 @@ from xg.figures.layout.request import (
     Surroundings,
     beside_frames,
     frame_box,
-    framed,
+    place_frame,
     rank_frames,
     straight,
     strange_lines,
@@ -30,9 +30,9 @@ from xg.figures.layout.request import (
     without_strangers,
 )
 from xg.figures.model import figure as style
-from xg.figures.model.figure import Box, DrawnPath, EdgeStyle, Point, bounding_box, flattened
+from xg.figures.model.figure import Box, DrawnPath, EdgeStyle, Point, bounding_box, path_points
 from xg.figures.model.richtext import RichText
-from xg.figures.model.structure import EdgePlace, nested
+from xg.figures.model.structure import EdgePlace, nest_groups
 
 # Obstacles of labels: nodes, other labels, lines, the rims of frames.
 
@@ -98,7 +98,7 @@ def box_over(path: DrawnPath, size: Extent, obstacles: Obstacles, top: float) ->
 
     It reaches no higher than `top`: a figure does not grow for it.
     """
-    for a, b in pairwise(flattened(path)):
+    for a, b in pairwise(path_points(path)):
         if a[1] == b[1]:
             for center in _level_places(a, b, size):
                 box = Box.around(center, size.width, size.height)
@@ -147,9 +147,9 @@ class Lanes:
 
 def lanes(placed: PlacedFigure) -> Lanes:
     """Find room for the labels of lanes, then for frames and their headings."""
-    result = labelled(placed.turned()) if placed.is_turned else labelled(placed)
+    result = label_lanes(placed.transpose()) if placed.is_turned else label_lanes(placed)
     if placed.is_turned:
-        result.labels = {number: box.turned() for number, box in result.labels.items()}
+        result.labels = {number: box.transpose() for number, box in result.labels.items()}
     if not placed.figure.groups:
         return result
     boxes = _boxes(placed, result.labels)
@@ -158,7 +158,7 @@ def lanes(placed: PlacedFigure) -> Lanes:
     lines = straight(part for number in placed.paths for part in _lines(placed, number))
     texts = [_text(placed, number, box) for number, box in placed.labels.items()]
     texts += (box for number, box in result.labels.items() if number not in placed.labels)
-    inside_of = nested(placed.figure.groups)
+    inside_of = nest_groups(placed.figure.groups)
     for number, group in reversed(list(enumerate(placed.figure.groups))):
         ids = (placed.figure.groups[other].id for other in inside_of[number])
         within = [one for one in ids if one in result.frames]
@@ -173,7 +173,7 @@ def lanes(placed: PlacedFigure) -> Lanes:
             strangers = [box for node, box in placed.nodes.items() if node not in group.nodes]
             other = [one.text for one in result.frames.values()]
             around = Surroundings(strangers, lines, [*texts, *other], outside)
-            frame, is_clear = framed(group, *found, [*taken, *inner], placed.nodes, around)
+            frame, is_clear = place_frame(group, *found, [*taken, *inner], placed.nodes, around)
             if is_clear or not group.is_axis:
                 result.frames[group.id] = frame
                 taken += _rim(frame.box)
@@ -191,10 +191,10 @@ def _rim(box: Box) -> Iterator[Box]:
 
 
 def _lines(placed: PlacedFigure, number: int) -> Iterator[tuple[Point, Point]]:
-    """Yield the parts of an edge's line, of a double one those of both."""
+    """Yield the parts of an edge's line; a double line has two."""
     is_double = placed.figure.edges[number].style is EdgeStyle.DOUBLE
     half = style.DOUBLE_GAP / 2 if is_double else 0.0
-    for (x, y), (u, v) in pairwise(flattened(placed.paths[number])):
+    for (x, y), (u, v) in pairwise(path_points(placed.paths[number])):
         for side in (-half, half) if half else (0.0,):
             dx, dy = (side, 0.0) if x == u else (0.0, side)
             yield (x + dx, y + dy), (u + dx, v + dy)
@@ -216,7 +216,7 @@ def left_out(placed: PlacedFigure) -> tuple[bool, int]:
     groups = placed.figure.groups
     if not groups:
         return False, 0
-    seen = placed.turned() if placed.figure.rightward else placed
+    seen = placed.transpose() if placed.figure.rightward else placed
     found = lanes(seen)
     frameless = [one for one in groups if one.id not in found.frames]
     rims = len(found.unsettled & found.frames.keys()) + len(found.crowded)
@@ -234,7 +234,7 @@ def lanes_beyond(placed: PlacedFigure, found: Lanes) -> Iterator[int]:
             yield number
 
 
-def labelled(placed: PlacedFigure) -> Lanes:
+def label_lanes(placed: PlacedFigure) -> Lanes:
     """Return where the labels of lanes are, and how much room those need that find none."""
     result = Lanes()
     edges = list(enumerate(zip(placed.figure.edges, placed.facts.places, strict=True)))
@@ -245,17 +245,17 @@ def labelled(placed: PlacedFigure) -> Lanes:
         for number in on_lanes:
             _put_on_lane(placed, number, obstacles, result)
         for number in repeated:
-            others, heights = _others(placed, number), _heights(placed, number)
+            others, heights = _foreign_groups(placed, number), _heights(placed, number)
             box = _box_on(placed, number, obstacles, others, heights)
             box = box or _box_over(placed, number, obstacles)
-            alike = [one for one in same[_said(placed, number)] if one != number]
-            if box is not None and not _is_said(placed, alike, box, result):
+            alike = [one for one in same[_label_key(placed, number)] if one != number]
+            if box is not None and not _repeats_label(placed, alike, box, result):
                 result.labels[number] = box
                 obstacles.add(number, box)
     return result
 
 
-def _is_said(placed: PlacedFigure, alike: Sequence[int], box: Box, result: Lanes) -> bool:
+def _repeats_label(placed: PlacedFigure, alike: Sequence[int], box: Box, result: Lanes) -> bool:
     """Return whether one of its label is already beside the line: it leads to several nodes."""
     found = (labels.get(n) for n in alike for labels in (placed.labels, result.labels))
     return any(abs(one.left - box.left) < 1.0 for one in found if one is not None)
@@ -265,11 +265,11 @@ def _of_one_label(placed: PlacedFigure) -> Mapping[tuple[object, RichText], list
     """Return the edges that carry one value and have one label, by these."""
     found: dict[tuple[object, RichText], list[int]] = defaultdict(list)
     for number in range(len(placed.figure.edges)):
-        found[_said(placed, number)].append(number)
+        found[_label_key(placed, number)].append(number)
     return found
 
 
-def _said(placed: PlacedFigure, number: int) -> tuple[object, RichText]:
+def _label_key(placed: PlacedFigure, number: int) -> tuple[object, RichText]:
     edge = placed.figure.edges[number]
     return edge.value, edge.label
 
@@ -277,7 +277,7 @@ def _said(placed: PlacedFigure, number: int) -> tuple[object, RichText]:
 def _obstacles(placed: PlacedFigure) -> Obstacles:
     obstacles = Obstacles.of(placed)
     for number, path in placed.paths.items():
-        for a, b in pairwise(flattened(path)):
+        for a, b in pairwise(path_points(path)):
             obstacles.add(number, strip(a, b))
     for bar in placed.figure.levels:
         box = placed.nodes[bar]
@@ -288,11 +288,11 @@ def _obstacles(placed: PlacedFigure) -> Obstacles:
 
 
 def _put_on_lane(placed: PlacedFigure, number: int, obstacles: Obstacles, result: Lanes) -> None:
-    """Find the place of a lane's label; where there is none, say how much room it needs.
+    """Place a lane's label, or record how much room it needs.
 
     It has the name of its tensor if the figure need not be wider for it.
     """
-    others = _others(placed, number)
+    others = _foreign_groups(placed, number)
     box = _box_on(placed, number, obstacles, others) or _box_on(placed, number, obstacles)
     if box is None:
         size, beside = _measures(placed, number)
@@ -313,7 +313,7 @@ def _put_on_lane(placed: PlacedFigure, number: int, obstacles: Obstacles, result
 
 
 def _heights(placed: PlacedFigure, number: int) -> list[float]:
-    """Return how high the labels are of which a label repeats one."""
+    """Return the heights of the labels that this label repeats."""
     edges = placed.figure.edges
     return [
         box.center[1] for n, box in placed.labels.items() if edges[n].tail == edges[number].tail
@@ -358,7 +358,7 @@ def _measures(placed: PlacedFigure, number: int, *, is_whole: bool = False) -> t
     return label_size(label, turned=placed.figure.rightward), beside
 
 
-def _others(placed: PlacedFigure, number: int) -> list[Box]:
+def _foreign_groups(placed: PlacedFigure, number: int) -> list[Box]:
     """Return the room of the groups in which a lane does not end: its label is rather elsewhere."""
     edge = placed.figure.edges[number]
     found: list[Box] = []
@@ -385,7 +385,7 @@ def _boxes(placed: PlacedFigure, labels: Mapping[int, Box]) -> dict[int, list[Bo
 
 def _upright(path: DrawnPath) -> list[tuple[Point, Point]]:
     """Return the upright parts of a path, the longest first."""
-    parts = [(a, b) for a, b in pairwise(flattened(path)) if a[0] == b[0]]
+    parts = [(a, b) for a, b in pairwise(path_points(path)) if a[0] == b[0]]
     parts.sort(key=lambda part: -abs(part[0][1] - part[1][1]))
     return parts
 
@@ -413,7 +413,7 @@ def _label_box(
                 box = Box.around(center, size.width, size.height)
                 if any(box.overlaps(other) for other in others):
                     continue
-                if not _is_taken(box, side, clearance, obstacles):
+                if not _overlaps(box, side, clearance, obstacles):
                     return box
     return None
 
@@ -432,7 +432,7 @@ def _upright_places(
         yield from ((x + side * away, middle + sign * step * _LABEL_STEP) for sign in (1, -1))
 
 
-def _is_taken(box: Box, side: int, clearance: float, obstacles: Obstacles) -> bool:
+def _overlaps(box: Box, side: int, clearance: float, obstacles: Obstacles) -> bool:
     """Return whether something occupies a label's place, besides its own line next to it."""
     area = box.grown(clearance)
     inset = replace(area, left=box.left + style.LABEL_GAP - 1.0)  # a label's text begins there

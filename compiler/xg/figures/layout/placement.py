@@ -25,15 +25,15 @@ from xg.figures.model.figure import (
     FigureNode,
     NodeKind,
     Point,
-    turned,
+    transpose_path,
 )
 from xg.figures.model.structure import (
     EdgePlace,
     Fork,
     Structure,
     entered_aside,
-    leveled,
-    nested,
+    level_pairs,
+    nest_groups,
     passing,
 )
 
@@ -61,13 +61,13 @@ class PlacedFigure:
     is_turned: bool = False
     apart: bool = False
 
-    def turned(self) -> PlacedFigure:
+    def transpose(self) -> PlacedFigure:
         """Return the figure with x and y exchanged."""
         return replace(
             self,
-            nodes={node: box.turned() for node, box in self.nodes.items()},
-            labels={number: box.turned() for number, box in self.labels.items()},
-            paths={number: turned(path) for number, path in self.paths.items()},
+            nodes={node: box.transpose() for node, box in self.nodes.items()},
+            labels={number: box.transpose() for number, box in self.labels.items()},
+            paths={number: transpose_path(path) for number, path in self.paths.items()},
             is_turned=not self.is_turned,
         )
 
@@ -217,7 +217,7 @@ def _turned_size(node: FigureNode) -> Extent:
 
     Lines end before a text and begin behind it, not above and below: as near to a narrow letter.
     """
-    size = node_size(node).turned()
+    size = node_size(node).transpose()
     if style.NODE_STYLES[node.kind].outline is not style.Outline.NONE:
         return size
     length = max(line.width for line in node_lines(node))
@@ -316,7 +316,7 @@ def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes:
     numbered = list(enumerate(zip(figure.edges, facts.places, strict=True)))
     aside = frozenset[str]() if wishes.apart else entered_aside(figure, facts.places)
     wide = frozenset(figure.levels) - aside
-    joined = _joined(figure, facts) if wishes.even else frozenset[str]()
+    joined = _join_nodes(figure, facts) if wishes.even else frozenset[str]()
     for number, (edge, place) in numbered[::-1] if wishes.backwards else numbered:
         if place in _PLACED:
             ends = ports[edge.tail], ports[edge.head]
@@ -330,7 +330,7 @@ def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes:
     lines += _forks(facts, ports, wishes) if wishes.forks else ()
     lines += (
         f"{ports[above].name} -> {ports[below].name} [style=invis, weight=0]"
-        for above, below in leveled(figure)
+        for above, below in level_pairs(figure)
         if above in ports and below in ports
     )
     lines += _labels_at_levels(figure, facts, ports, wishes) if figure.levels else ()
@@ -406,7 +406,7 @@ def _at_bars(
     return (ports[0], ports[1]), points
 
 
-def _joined(figure: Figure, facts: Structure) -> frozenset[str]:
+def _join_nodes(figure: Figure, facts: Structure) -> frozenset[str]:
     """Return the nodes that another column joins, where labels are held by levels."""
     edges = zip(figure.edges, facts.places, strict=True) if figure.levels else ()
     return frozenset(edge.head for edge, place in edges if place in _FROM_ASIDE)
@@ -477,7 +477,7 @@ def _groups(
     figure: Figure, facts: Structure, ports: Mapping[str, _Port], room: float
 ) -> Iterator[str]:
     labels = label_boxes(figure, facts)
-    inside_of = nested(figure.groups)
+    inside_of = nest_groups(figure.groups)
 
     def cluster(number: int) -> str:
         members = set(figure.groups[number].nodes)

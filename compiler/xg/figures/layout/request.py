@@ -21,9 +21,9 @@ from xg.figures.model.figure import (
     NodeKind,
     Point,
     bounding_box,
-    flattened,
+    path_points,
 )
-from xg.figures.model.structure import EdgePlace, entered_aside, parted, through_bars
+from xg.figures.model.structure import EdgePlace, entered_aside, split_at_levels, through_bars
 
 # Frames: the rounded lane behind a group's nodes, and the place of its heading.
 
@@ -85,7 +85,7 @@ def frame_box(
     strangers = [box for node, box in placed.nodes.items() if node not in members]
     for other in strangers:
         if frame.overlaps(other):
-            frame = _beside(frame, inside, other)
+            frame = _shrink_near_others(frame, inside, other)
     return None if _hits(frame, strangers) else (inside, frame)
 
 
@@ -93,12 +93,12 @@ def beside_frames(inside: Box, frame: Box, others: Iterable[Box]) -> Box:
     """Return a frame that keeps off others, as far as what is inside allows."""
     for other in others:
         if frame.overlaps(other.grown(_NEAR)):
-            frame = _beside(frame, inside, other)
+            frame = _shrink_near_others(frame, inside, other)
     return frame
 
 
 def strange_lines(placed: PlacedFigure, group: FigureGroup) -> list[tuple[Point, Point]]:
-    """Return the parts of others' lines that run as a group's column does.
+    """Return the parts of foreign lines that run along a group's column.
 
     In its lane they would seem to be part of it.
     """
@@ -108,11 +108,11 @@ def strange_lines(placed: PlacedFigure, group: FigureGroup) -> list[tuple[Point,
         for number, edge in enumerate(placed.figure.edges)
         if number in placed.paths and members.isdisjoint((edge.tail, edge.head))
     )
-    return [(a, b) for path in paths for a, b in pairwise(flattened(path)) if a[axis] == b[axis]]
+    return [(a, b) for path in paths for a, b in pairwise(path_points(path)) if a[axis] == b[axis]]
 
 
 def without_strangers(inside: Box, frame: Box, lines: Iterable[tuple[Point, Point]]) -> Box:
-    """Return a frame with less room at a side where a line of others runs along."""
+    """Shrink a frame at each side along which a foreign line runs."""
     for a, b in lines:
         if not runs_in(a, b, frame):
             continue
@@ -136,7 +136,7 @@ def _hits(box: Box, others: Iterable[Box]) -> bool:
     return any(box.overlaps(other) for other in others)
 
 
-def _beside(frame: Box, inside: Box, other: Box) -> Box:
+def _shrink_near_others(frame: Box, inside: Box, other: Box) -> Box:
     """Return a frame with less room at the side where another node or frame is near."""
     if other.left >= inside.right + 2 * _NEAR:
         return replace(frame, right=min(frame.right, other.left - _NEAR))
@@ -161,7 +161,7 @@ def straight(parts: Iterable[tuple[Point, Point]]) -> StraightLines:
     for a, b in parts:
         for axis in (0, 1):
             if a[axis] == b[axis]:
-                found[axis].append((a[axis], *_sorted(a[1 - axis], b[1 - axis])))
+                found[axis].append((a[axis], *_in_order(a[1 - axis], b[1 - axis])))
     return found[0], found[1]
 
 
@@ -178,7 +178,7 @@ class Surroundings:
     outside: Sequence[tuple[Point, Point]]
 
 
-def framed(
+def place_frame(
     group: FigureGroup,
     inside: Box,
     box: Box,
@@ -191,15 +191,15 @@ def framed(
     Where they did not, the heading may be where the rim belongs, so the rim is moved first.
     """
 
-    def headed(box: Box) -> tuple[Frame, bool]:
-        frame = _finished(group, box, occupied, nodes)
+    def add_heading(box: Box) -> tuple[Frame, bool]:
+        frame = _place_heading(group, box, occupied, nodes)
         settled, is_clear = _off_lines(frame.box, bounding_box([inside, frame.text]), around)
         return replace(frame, box=settled), is_clear and not frame.covers
 
-    frame, is_clear = headed(box)
+    frame, is_clear = add_heading(box)
     if is_clear:
         return frame, True
-    moved, is_clear = headed(_off_lines(box, inside, around)[0])
+    moved, is_clear = add_heading(_off_lines(box, inside, around)[0])
     return (moved if is_clear else frame), is_clear
 
 
@@ -260,7 +260,7 @@ def _along(
     low, high = (box.top, box.bottom) if axis == 0 else (box.left, box.right)
     for place, start, end in lines[axis]:
         if min(end, high) - max(start, low) > _ALONG:
-            yield _sorted(place - sign * _OUT, place + sign * within)
+            yield _in_order(place - sign * _OUT, place + sign * within)
 
 
 def _under(texts: Iterable[Box], box: Box, axis: int) -> Iterator[tuple[float, float]]:
@@ -272,11 +272,11 @@ def _under(texts: Iterable[Box], box: Box, axis: int) -> Iterator[tuple[float, f
             yield text.top - _NEAR, text.bottom + _NEAR
 
 
-def _sorted(one: float, other: float) -> tuple[float, float]:
+def _in_order(one: float, other: float) -> tuple[float, float]:
     return (one, other) if one < other else (other, one)
 
 
-def _finished(
+def _place_heading(
     group: FigureGroup, box: Box, occupied: Sequence[Box], nodes: Mapping[str, Box]
 ) -> Frame:
     """Set the heading into the first line of a frame: at its left, at its right or between.
@@ -309,12 +309,12 @@ def _finished(
     x = next(free, None)
     if x is None:
         # A lane would take in lines of others, which would seem to be part of it.
-        wider = None if group.is_axis else _to_the_left(box, line, strangers, occupied)
+        wider = None if group.is_axis else _widen_leftward(box, line, strangers, occupied)
         return wider or Frame(higher, line, (left, y), covers=True)
     return Frame(higher, line, (x, y))
 
 
-def _to_the_left(
+def _widen_leftward(
     box: Box, line: TextLine, strangers: Sequence[Box], occupied: Sequence[Box]
 ) -> Frame | None:
     """Return a frame that is widened to the left for its heading, None where a node is there."""
@@ -346,7 +346,7 @@ def _steps(first: float, last: float) -> Iterator[float]:
 def rank_frames(placed: PlacedFigure) -> list[tuple[float, float]]:
     """Return the top and the bottom of the frames of a rank's column, which bars part."""
     found: list[tuple[float, float]] = []
-    for nodes in filter(None, parted(placed.figure)):
+    for nodes in filter(None, split_at_levels(placed.figure)):
         members = set(nodes)
         boxes = [placed.nodes[node] for node in nodes]
         edges = enumerate(placed.figure.edges)
@@ -371,7 +371,7 @@ def rank_frames(placed: PlacedFigure) -> list[tuple[float, float]]:
 
 def _levels(placed: PlacedFigure) -> list[float]:
     """Return the heights of the level parts of lines."""
-    parts = (part for path in placed.paths.values() for part in pairwise(flattened(path)))
+    parts = (part for path in placed.paths.values() for part in pairwise(path_points(path)))
     return [a[1] for a, b in parts if a[1] == b[1] and abs(a[0] - b[0]) > _ALONG]
 
 
@@ -395,7 +395,7 @@ def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:
 
 def strips(path: DrawnPath) -> Iterable[Box]:
     """Yield the room that the parts of a line take."""
-    for (x, y), (u, v) in pairwise(flattened(path)):
+    for (x, y), (u, v) in pairwise(path_points(path)):
         yield Box(min(x, u), min(y, v), max(x, u), max(y, v)).grown(1.0)
 
 
@@ -529,7 +529,7 @@ class _Book:
         )
 
     def _aim(self, number: int) -> float | None:
-        """Return where the line that goes on below a bar runs beside its label."""
+        """Return where the part of a line below a bar runs next to its label."""
         below = self.through.get(number)
         via = None if below is None else self._via(below, self.placed.facts.twins.get(below))
         return via[1] if via else None
@@ -636,7 +636,7 @@ def side_room(placed: PlacedFigure, node: str) -> float:
 
 def pair_shift(placed: PlacedFigure) -> float:
     """Return how far pairs are off the middle: the same in the whole figure, inside every glyph."""
-    boxes = placed.turned().nodes if placed.is_turned else placed.nodes
+    boxes = placed.transpose().nodes if placed.is_turned else placed.nodes
     widths = [
         boxes[node].width + _PAIR_BESIDE
         if is_text(placed, node)
@@ -672,7 +672,7 @@ def field_of(placed: PlacedFigure) -> RoutingField:
 
 
 def _frame_lane(placed: PlacedFigure, field: RoutingField, number: int, group: FigureGroup) -> None:
-    """Keep the upright lines of others out of a lane: in its frame they would seem to be in it."""
+    """Keep vertical foreign lines out of a lane: inside its frame they would seem part of it."""
     members = set(group.nodes)
     ends = [{edge.tail, edge.head} for edge in placed.figure.edges]
     boxes = [placed.nodes[node] for node in group.nodes]
@@ -696,15 +696,15 @@ def label_blocks(
     lines = row.labelled.setdefault(key_of(placed.figure.edges[number], None), [])
     is_paired = number in placed.facts.twins
     if put:
-        row.block(*blocked(placed, number, box))
+        row.block(*label_range(placed, number, box))
         lines += [] if is_paired else [box.left]
     else:
-        row.taken.remove(blocked(placed, number, box))
+        row.taken.remove(label_range(placed, number, box))
         if not is_paired:
             lines.remove(box.left)
 
 
-def blocked(placed: PlacedFigure, number: int, box: Box) -> Range:
+def label_range(placed: PlacedFigure, number: int, box: Box) -> Range:
     """Return what of its row a label takes: a single line may run at its left end."""
     is_paired = number in placed.facts.twins
     return box.left if is_paired else box.left + CLEAR - 1.0, box.right

@@ -21,16 +21,16 @@ from xg.figures.layout.field import (
     Route,
     RoutingField,
 )
-from xg.figures.layout.lanes import labelled, lanes_beyond
+from xg.figures.layout.lanes import label_lanes, lanes_beyond
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import (
     FLAT,
     RouteRequest,
     bars_of,
-    blocked,
     field_of,
     is_round,
     label_blocks,
+    label_range,
     pair_shift,
     side_room,
     text_gap,
@@ -102,7 +102,7 @@ def channels(
         here = bars.get(gap, [])
         if not here:
             continue
-        count = _leveled(_ordered(here))
+        count = _assign_levels(_order_bars(here))
         half = max(bar.half for bar in here)
         apart = APART + 2 * half
         # Pairs have heads at both ends.
@@ -157,7 +157,7 @@ def _heads(routes: Mapping[int, Route]) -> set[int]:
     return entered & turned
 
 
-def _ordered(bars: list[_Bar]) -> list[_Bar]:
+def _order_bars(bars: list[_Bar]) -> list[_Bar]:
     """Order the lines of a gap from top to bottom, for few crossings: insert each at its best."""
     order = sorted(bars, key=lambda bar: (bar.low + bar.high, bar.low))
     for _ in range(_MOST_ROUNDS if len(bars) > 1 else 0):
@@ -190,7 +190,7 @@ def _cost(above: _Bar, below: _Bar) -> int:
     return crossed + 50 * touching
 
 
-def _leveled(order: Sequence[_Bar]) -> int:
+def _assign_levels(order: Sequence[_Bar]) -> int:
     """Let lines that are not above each other share a height; return the number of heights."""
     for place, bar in enumerate(order):
         over = (
@@ -363,7 +363,7 @@ class _SlidingLabels:
         places = {line, *self._lines(request, row, old, box.width)}
         for x in sorted(places, key=lambda x: (abs(x - line), x)):
             moved = box.moved(x - line, 0.0)
-            room = blocked(self.router.placed, request.number, moved)
+            room = label_range(self.router.placed, request.number, moved)
             if self.tried == _TRIED_AT_MOST:
                 return
             if abs(x) < FAR / 2 and _is_free(self.router.field, row, room, request.lanes):
@@ -396,7 +396,7 @@ class _SlidingLabels:
 
 
 def _is_free(field: RoutingField, row: int, room: Range, lanes: Collection[int]) -> bool:
-    """Return whether nothing is in a part of a row: no box, no line and no lane of others."""
+    """Return whether a part of a row is empty: no box, no line, no foreign lane."""
     low, high = room[0] - APART, room[1] + APART
     lines = [x for some in field.upright[row].values() for x, *_ in some]
     level = [(a, b) for some in field.flat[row].values() for a, b, *_ in some]
@@ -413,24 +413,24 @@ _STUB: Final = 1.5  # of a line without a head, where it leaves a node
 _STRAIGHT: Final = style.ARROW_LENGTH + 0.5  # of a line, at an end with a head
 
 
-def routed(placed: PlacedFigure) -> PlacedFigure:
+def route_figure(placed: PlacedFigure) -> PlacedFigure:
     """Return the figure with a path for every edge; its rows may have moved down."""
-    done = _routed(placed, {})
-    found = labelled(done)
+    done = _route_with_rooms(placed, {})
+    found = label_lanes(done)
     if found.crowded:
-        done = _routed(placed, found.crowded)
-        found = labelled(done)
+        done = _route_with_rooms(placed, found.crowded)
+        found = label_lanes(done)
     return _outside(done, lanes_beyond(done, found)) if placed.facts.twins else done
 
 
-def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
+def _route_with_rooms(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
     field = field_of(placed)
     router = Router(placed, field, rooms)
     routes = router.run()
     placed = replace(placed, labels=slide_labels(router, router.requests))
     levels = {field.row(placed.nodes[bar]) for bar in placed.figure.levels}
     channel_levels = channels(field, routes, levels)
-    moved = _moved(placed, field, channel_levels)
+    moved = _shift_rows(placed, field, channel_levels)
     sides = {node: side_room(placed, node) for node in placed.nodes}
     circles = [node for node in placed.nodes if is_round(placed, node)]
     styles = {number: placed.figure.edges[number].style for number in routes}
@@ -447,7 +447,7 @@ def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
             paths[number] = _flat(moved, number, place, half)
             if number in twins:
                 paths[twins[number]] = backward(_flat(moved, number, place, -half))
-    return replace(moved, paths=paths, cramped=router.cramped())
+    return replace(moved, paths=paths, cramped=router.crowded_nodes())
 
 
 def _outside(placed: PlacedFigure, lanes: Iterable[int]) -> PlacedFigure:
@@ -465,7 +465,7 @@ def _outside(placed: PlacedFigure, lanes: Iterable[int]) -> PlacedFigure:
     return replace(placed, paths=paths)
 
 
-def _moved(placed: PlacedFigure, field: RoutingField, found: Channels) -> PlacedFigure:
+def _shift_rows(placed: PlacedFigure, field: RoutingField, found: Channels) -> PlacedFigure:
     nodes = {n: box.moved(0.0, found.shifts[field.row(box)]) for n, box in placed.nodes.items()}
     labels = {n: box.moved(0.0, found.shifts[field.row(box)]) for n, box in placed.labels.items()}
     return replace(placed, nodes=nodes, labels=labels)
@@ -510,7 +510,7 @@ class _RouteContext:
         if port.side.is_level:
             away = port.side.sign if is_start else -port.side.sign  # the direction of travel
             offset = self.offsets[route.number, is_start] - away * shift
-            return self._beside(box, port, offset, half)
+            return self._side_point(box, port, offset, half)
         x = route.runs[0 if is_start else -1].x + shift
         sign = 1 if port.side is NodeSide.BOTTOM else -1
         reach = box.height / 2
@@ -519,7 +519,7 @@ class _RouteContext:
         reach += text_gap(self.placed, port.node, port.side)
         return x, box.center[1] + sign * reach
 
-    def _beside(self, box: Box, port: RimPort, offset: float, half: float) -> Point:
+    def _side_point(self, box: Box, port: RimPort, offset: float, half: float) -> Point:
         reach = box.width / 2
         if is_round(self.placed, port.node):
             reach = sqrt(max(reach**2 - (abs(offset) + half) ** 2, 0.0))

@@ -25,7 +25,7 @@ from xg.figures.engines.engine import COMMAND, PYGRAPHVIZ, Engine, EngineError, 
 from xg.figures.layout.field import CLEAR, HEAD
 from xg.figures.layout.lanes import Obstacles, lanes, left_out
 from xg.figures.layout.placement import NodeUnit, PlacedFigure, Wishes, on_a_grid, problem, units
-from xg.figures.layout.route_edges import routed
+from xg.figures.layout.route_edges import route_figure
 from xg.figures.model import figure as style
 from xg.figures.model.figure import (
     LEAST_SIZE,
@@ -35,7 +35,7 @@ from xg.figures.model.figure import (
     NodeKind,
     Point,
     bounding_box,
-    flattened,
+    path_points,
     polyline,
 )
 from xg.figures.model.structure import (
@@ -75,14 +75,14 @@ def straightened(placed: PlacedFigure) -> PlacedFigure:
             still, moving = (edge.tail, edge.head) if down else (edge.head, edge.tail)
             sheet.align(moving, sheet.nodes[still].center[0])
     for number in placed.labels:
-        sheet.put_beside(number)
+        sheet.align_label(number)
     aside = () if placed.apart else entered_aside(placed.figure, placed.facts.places)
     for one, other in through_bars(placed.figure, aside).items():
         sheet.put_under(one, other)
     if not placed.figure.levels:
         _straighten_branches(sheet)
         for number in placed.labels:
-            sheet.put_beside(number)
+            sheet.align_label(number)
     return replace(placed, nodes=sheet.nodes, labels=sheet.labels)
 
 
@@ -179,7 +179,7 @@ class _MovingBoxes:
                 self.labels[one] = self.labels[one].moved(shift, 0.0)
         return True
 
-    def put_beside(self, number: int) -> None:
+    def align_label(self, number: int) -> None:
         """Move a label to its line, to the first place where nothing is in the way."""
         box = self.labels[number]
         for line in self._lines(number):
@@ -244,7 +244,7 @@ class _MovingBoxes:
 
 
 def _loose(placed: PlacedFigure) -> frozenset[str]:
-    """Return what nothing else holds: bars, which are as wide as the page, and what only enters."""
+    """Return the nodes that nothing holds in place: bars, which span the page, and inputs."""
     levels, edges = frozenset(placed.figure.levels), placed.figure.edges
     pairs = list(zip(edges, placed.facts.places, strict=True))
     entered = {edge.head for edge, place in pairs if place is not EdgePlace.BACK}
@@ -276,7 +276,7 @@ def with_even_results(placed: PlacedFigure) -> PlacedFigure:
         return placed
     least = min(lengths.values())
     nodes, paths = dict(placed.nodes), dict(placed.paths)
-    taken = _taken(placed)
+    taken = _obstacles(placed)
     for number, length in lengths.items():
         edge = placed.figure.edges[number]
         head, own = edge.head, (edge.head, edge.tail, number)  # with the owners of its own room
@@ -284,7 +284,7 @@ def with_even_results(placed: PlacedFigure) -> PlacedFigure:
         room = bounding_box([box, nodes[head]]).grown(_CLEAR)
         if length > least and all(owner in own for owner, _ in taken.near(room)):
             nodes[head] = box
-            (x, start), (_, end) = flattened(paths[number])
+            (x, start), (_, end) = path_points(paths[number])
             paths[number] = polyline(((x, start), (x, end + least - length)))
     return replace(placed, nodes=nodes, paths=paths)
 
@@ -298,12 +298,12 @@ def _arrows(placed: PlacedFigure) -> Iterator[tuple[int, float]]:
         is_result = facts.kinds[edge.head] is NodeKind.TENSOR and edge.head not in tails
         is_down = place is EdgePlace.OUT or (place is EdgePlace.DOWN and is_sent)
         if is_result and is_down and number not in facts.twins:
-            points = list(flattened(placed.paths[number]))
+            points = list(path_points(placed.paths[number]))
             if len(points) == 2 and points[0][0] == points[1][0]:
                 yield number, points[1][1] - points[0][1]
 
 
-def _taken(placed: PlacedFigure) -> Obstacles:
+def _obstacles(placed: PlacedFigure) -> Obstacles:
     """Return the room of all that is drawn; a label is in the way of its own arrow, too."""
     taken = Obstacles()
     for node, box in placed.nodes.items():
@@ -311,7 +311,7 @@ def _taken(placed: PlacedFigure) -> Obstacles:
     for box in placed.labels.values():
         taken.add("", box)
     for number, path in placed.paths.items():
-        for (x, y), (u, v) in pairwise(flattened(path)):
+        for (x, y), (u, v) in pairwise(path_points(path)):
             taken.add(number, Box(min(x, u), min(y, v), max(x, u), max(y, v)))
     return taken
 
@@ -339,7 +339,7 @@ def crossings_on_bars(placed: PlacedFigure) -> int:
 
 
 def corners(placed: PlacedFigure) -> int:
-    """Count the corners of all edges; a line that goes on elsewhere behind a bar has two more."""
+    """Count the corners of all edges; a line that shifts at a bar has two more."""
     bends = (part.controls is not None for p in placed.paths.values() for part in p.segments)
     return sum(bends) + 2 * sum(right > left for _, left, right, _ in _on_bars(placed))
 
@@ -417,7 +417,7 @@ def layout(figure: Figure, engines: Sequence[Engine] | None = None) -> PlacedFig
     Raises DiagnosticError (XG0008) where it has too many nodes.
     """
     placed = with_even_results(_from_the_top(figure, ENGINES if engines is None else engines))
-    return placed.turned() if figure.rightward else placed
+    return placed.transpose() if figure.rightward else placed
 
 
 def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:
@@ -436,7 +436,7 @@ def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:
         else:
             return replace(placed, warning="; ".join(failures))
     warning = "; ".join([*failures, f"drawn in plain rows and columns instead; {fix}"])
-    return routed(on_a_grid(figure, facts, warning))
+    return route_figure(on_a_grid(figure, facts, warning))
 
 
 def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
@@ -478,7 +478,7 @@ def _with_room(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure
 def _clearest(
     figure: Figure, facts: Structure, engine: Engine, cramped: frozenset[str]
 ) -> PlacedFigure:
-    """Place and route a figure; a small one in several ways, of which the clearest is kept."""
+    """Place and route a figure; try several ways for a small one, and keep the clearest."""
     boxes = units(figure, facts, cramped)
     is_opened = any(not one.is_axis for one in figure.groups)
     best: tuple[_Rank, PlacedFigure, int] | None = None
@@ -491,7 +491,7 @@ def _clearest(
         asked = text, wishes.apart
         if asked not in found:
             answer = read_answer(engine.run(text), figure, facts, boxes, engine.name)
-            made = routed(straightened(replace(answer, apart=wishes.apart)))
+            made = route_figure(straightened(replace(answer, apart=wishes.apart)))
             found[asked] = made, left_out(made)
         placed, (is_flawed, frames) = found[asked]
         is_orderly = _is_orderly(placed, wishes)
@@ -499,7 +499,7 @@ def _clearest(
         clash = len(placed.cramped), is_flawed, wishes.forks and not is_orderly, cost
         # A page that is too narrow is refused: better than a frame without room.
         is_bad = is_flawed and figure.width > 0
-        rank = (is_bad, _too_wide(placed), *clash), _measured(placed)
+        rank = (is_bad, _too_wide(placed), *clash), _clarity(placed)
         if best is None or rank < best[0]:
             best = rank, placed, frames
         if not any(best[0][0]):
@@ -508,7 +508,7 @@ def _clearest(
     return best[1]
 
 
-def _measured(placed: PlacedFigure) -> tuple[int, int, float]:
+def _clarity(placed: PlacedFigure) -> tuple[int, int, float]:
     """Return how many lines cross on bars, how many corners the edges have, and its area."""
     return crossings_on_bars(placed), corners(placed), _area(placed)
 

@@ -116,7 +116,7 @@ class FigureEdge:
 
 @dataclass(frozen=True, slots=True)
 class FigureGroup:
-    """A rounded lane behind some nodes: × N_H, GPU 0.
+    """A rounded lane under some nodes: × N_H, GPU 0.
 
     One of an axis is left out where edges would cross to make room for it.
     """
@@ -430,7 +430,7 @@ class Box:
         """Return the box shifted."""
         return Box(self.left + dx, self.top + dy, self.right + dx, self.bottom + dy)
 
-    def turned(self) -> Box:
+    def transpose(self) -> Box:
         """Return the box with x and y exchanged."""
         return Box(self.top, self.left, self.bottom, self.right)
 
@@ -486,7 +486,7 @@ class DrawnPath:
         return Box(min(xs), min(ys), max(xs), max(ys))
 
 
-def turned(path: DrawnPath) -> DrawnPath:
+def transpose_path(path: DrawnPath) -> DrawnPath:
     """Return a path with x and y exchanged."""
 
     def flip(point: Point) -> Point:
@@ -574,7 +574,7 @@ def circle(center: Point, radius: float) -> DrawnPath:
     return DrawnPath((x, high), quarters, closed=True)
 
 
-def shortened(path: DrawnPath, length: float) -> tuple[DrawnPath, Point]:
+def cut_end(path: DrawnPath, length: float) -> tuple[DrawnPath, Point]:
     """Cut `length` off the end of a path; also return the direction in which it ended there."""
     last = path.segments[-1]
     start = path.segments[-2].end if len(path.segments) > 1 else path.start
@@ -587,7 +587,7 @@ def shortened(path: DrawnPath, length: float) -> tuple[DrawnPath, Point]:
 
 
 @lru_cache(4096)  # a layout asks for those of each line again and again
-def flattened(path: DrawnPath, steps: int = 12) -> tuple[Point, ...]:
+def path_points(path: DrawnPath, steps: int = 12) -> tuple[Point, ...]:
     """Return points along the path, `steps` for each curve."""
     points = [path.start]
     for segment in path.segments:

@@ -61,7 +61,7 @@ def plain(text: str) -> RichText:
 
 
 def bold(text: str) -> RichText:
-    """Return bold text, as a title is set."""
+    """Return bold text, the style of titles."""
     return (StyledRun(text, bold=True),) if text else ()
 
 
@@ -70,7 +70,7 @@ def muted(text: RichText) -> RichText:
     return tuple(replace(run, muted=True) for run in text)
 
 
-def tagged(text: RichText, tag: Tag) -> RichText:
+def add_tag(text: RichText, tag: Tag) -> RichText:
     """Return the text in a frame of its own."""
     return tuple(replace(run, tag=tag) for run in text)
 
@@ -149,7 +149,7 @@ def tensor(name: RichText, dims: Iterable[str] | None) -> RichText:
 
 
 def before_shape(text: RichText) -> tuple[RichText, RichText]:
-    """Return the symbol in front of a shape, and the shape with what follows."""
+    """Return the symbol before a shape, and the shape with the text after it."""
     place = next((place for place, run in enumerate(text) if run.text == "["), 0)
     return text[:place], text[place:]
 

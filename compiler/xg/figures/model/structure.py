@@ -84,7 +84,7 @@ def structure(figure: Figure, *, close: bool = False) -> Structure:
 
     Raises ValueError where its solid edges close a cycle or a dashed one has no solid partner.
     """
-    left, right = _beside(figure)
+    left, right = _side_tensors(figure)
     twins = _twins(figure)
     places = tuple(_place(edge, left, right) for edge in figure.edges)
     places = _with_results(figure, places, close=close)
@@ -93,7 +93,9 @@ def structure(figure: Figure, *, close: bool = False) -> Structure:
     forks = tuple(_forks(figure, places, rows))
     kinds = {node.id: node.kind for node in figure.nodes}
     low = frozenset(node.id for node in figure.nodes if _is_low(node))
-    return Structure(places, rows, forks, _passed(figure, places), kinds, low, left, right, twins)
+    return Structure(
+        places, rows, forks, _lane_neighbors(figure, places), kinds, low, left, right, twins
+    )
 
 
 def _is_low(node: FigureNode) -> bool:
@@ -118,7 +120,7 @@ def _twins(figure: Figure) -> dict[int, int]:
     return twins
 
 
-def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
+def _side_tensors(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     """Choose the tensors in the row of the node they enter: one at each side.
 
     Saved ones are at the left in any case. The right side is free only where no other column is
@@ -167,7 +169,7 @@ def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) 
 def _with_results(
     figure: Figure, places: tuple[EdgePlace, ...], *, close: bool
 ) -> tuple[EdgePlace, ...]:
-    """Find the arrows that end a side column in a tensor, if `close` also behind a collective."""
+    """Find the arrows that end a side column in a tensor; with `close`, also after a collective."""
     tails = {edge.tail for edge in figure.edges}
     ends = {n.id for n in figure.nodes if n.kind is NodeKind.TENSOR and n.id not in tails}
     sent = {node.id for node in figure.nodes if node.kind is NodeKind.COMMUNICATION}
@@ -211,7 +213,7 @@ _BY_ROLE = {
 _SAME_ROW = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
 
 
-def parted(figure: Figure) -> list[list[str]]:
+def split_at_levels(figure: Figure) -> list[list[str]]:
     """Return the nodes between the levels of a figure, in order."""
     parts: list[list[str]] = [[]]
     for node in figure.nodes:
@@ -222,7 +224,7 @@ def parted(figure: Figure) -> list[list[str]]:
     return parts
 
 
-def nested(groups: Sequence[FigureGroup]) -> dict[int | None, list[int]]:
+def nest_groups(groups: Sequence[FigureGroup]) -> dict[int | None, list[int]]:
     """Return the groups right inside of each, and under None those inside of no other."""
     inside: dict[int | None, list[int]] = defaultdict(list)
     members = [frozenset(group.nodes) for group in groups]
@@ -232,10 +234,10 @@ def nested(groups: Sequence[FigureGroup]) -> dict[int | None, list[int]]:
     return inside
 
 
-def leveled(figure: Figure) -> Iterator[tuple[str, str]]:
-    """Yield pairs of nodes, the first of which is above the second because of a level."""
+def level_pairs(figure: Figure) -> Iterator[tuple[str, str]]:
+    """Yield pairs of nodes whose first is above the second because of a level."""
     if figure.levels:
-        segments = parted(figure)
+        segments = split_at_levels(figure)
         places = {node: n for n, segment in enumerate(segments) for node in segment}
         near = [
             edge
@@ -254,7 +256,7 @@ def leveled(figure: Figure) -> Iterator[tuple[str, str]]:
 
 def passing(figure: Figure) -> Iterator[tuple[int, str]]:
     """Yield the edges that pass levels, by number, each with the first one."""
-    after = {node: n for n, segment in enumerate(parted(figure)) for node in segment}
+    after = {node: n for n, segment in enumerate(split_at_levels(figure)) for node in segment}
     after |= {level: n + 1 for n, level in enumerate(figure.levels)}
     before = {**after, **{level: n for n, level in enumerate(figure.levels)}}
     for number, edge in enumerate(figure.edges):
@@ -274,7 +276,7 @@ def _rows(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[str, int]:
     """Give each node the first row below all nodes that it needs."""
     successors: dict[str, list[tuple[str, int]]] = defaultdict(list)
     waiting: dict[str, int] = {node.id: 0 for node in figure.nodes}
-    for above, below in leveled(figure):
+    for above, below in level_pairs(figure):
         successors[above].append((below, 1))
         waiting[below] += 1
     for edge, place in zip(figure.edges, places, strict=True):
@@ -340,9 +342,9 @@ def _below_levels(
     figure: Figure, rows: Mapping[str, int], branches: Mapping[str, Sequence[str]]
 ) -> Iterator[Fork]:
     """Find columns that continue side by side below a level; an older one is at the left."""
-    places = {node: n for n, segment in enumerate(parted(figure)) for node in segment}
+    places = {node: n for n, segment in enumerate(split_at_levels(figure)) for node in segment}
     branched = {head for heads in branches.values() for head in heads}
-    for number, segment in enumerate(parted(figure)[1:], 1):
+    for number, segment in enumerate(split_at_levels(figure)[1:], 1):
         entered = {
             edge.head
             for edge in figure.edges
@@ -355,7 +357,7 @@ def _below_levels(
                 yield Fork((one, other), (one, other), (one, other))
 
 
-def _passed(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[int, tuple[str, str]]:
+def _lane_neighbors(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[int, tuple[str, str]]:
     """Find the nodes next to the ends of each lane: below its tail and above its head."""
     down = [e for e, place in zip(figure.edges, places, strict=True) if place is EdgePlace.DOWN]
     below = {edge.tail: edge.head for edge in reversed(down)}
@@ -448,7 +450,7 @@ def _down(start: str, below: _Below, ends: Mapping[str, object]) -> tuple[str, i
 _HEIGHT: RichText = plain(" ")  # a line without text keeps the room of one
 
 
-def expanded(figure: Figure) -> Figure:
+def expand_columns(figure: Figure) -> Figure:
     """Return the figure with the nodes and edges of all its columns, grouped by what bars part."""
     nodes: list[FigureNode] = []
     edges: list[FigureEdge] = []
@@ -478,7 +480,7 @@ def expanded(figure: Figure) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class ColumnIds:
-    """The ids of one column's nodes among those of all."""
+    """Give the nodes of one column ids that are unique among all columns."""
 
     column: int
     bars: dict[str, FigureBar]
@@ -523,4 +525,6 @@ def first_column(figure: Figure) -> Figure:
 
 def segments(figure: Figure) -> list[list[str]]:
     """Return the nodes of a column, parted by its bars, from top to bottom."""
-    return [segment for segment in parted(single_column(figure, figure.columns[0])) if segment]
+    return [
+        segment for segment in split_at_levels(single_column(figure, figure.columns[0])) if segment
+    ]

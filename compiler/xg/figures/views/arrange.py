@@ -124,7 +124,7 @@ def arrange(
     arrows = [arrow for operation in operations for arrow in state.arrows(operation)]
     tensors = (one.node.id for one in operations if one.node.kind is NodeKind.TENSOR)
     named = frozenset((*(source.node.id for source in sources), *tensors))
-    labels, repeats = _labelled(arrows, named, naming, spelled=spelled)
+    labels, repeats = _choose_labels(arrows, named, naming, spelled=spelled)
     moved = _crowded_notes(operations, arrows)
     for place, note in moved.values():
         labels[place] = (*labels.get(place, ()), *note)
@@ -281,7 +281,7 @@ def _crowded_notes(
     }
 
 
-def _labelled(
+def _choose_labels(
     arrows: Sequence[_Arrow], named: frozenset[str], naming: EdgeNaming, *, spelled: bool
 ) -> tuple[Labels, set[int]]:
     """Choose what each arrow says: symbol and shape, as the node that it leads to reads them.
@@ -375,7 +375,7 @@ def axis_groups(
         FigureGroup(
             f"× {run.axis} {number}",
             (*plain("batch axis "), *dimension(notation.written(run.axis))),
-            (*run.nodes, *_beside(arranged, run.nodes)),
+            (*run.nodes, *_run_tensors(arranged, run.nodes)),
             is_axis=True,
         )
         for number, run in enumerate(wholes, 1)
@@ -390,7 +390,7 @@ def _between_products(run: _Run, axes: Mapping[str, Mapping[Dim, bool]]) -> _Run
 
 
 def _apart(runs: Iterable[_Run]) -> list[_Run]:
-    """Return the runs of enough nodes, of those that share a node the first."""
+    """Return the runs that have enough nodes; of runs that share a node, the first."""
     found: list[_Run] = []
     taken: set[str] = set()
     for run in runs:
@@ -457,7 +457,7 @@ def _multiplies(body: Body, inputs: Sequence[Shape], axis: Dim) -> bool | None:
 
 
 def _part(shape: Shape, axis: Dim) -> AxisState:
-    """Return the state of an operand of which each index of the axis has its part."""
+    """Return the state of an operand that is split along an axis."""
     return shard(shape.index(axis) - len(shape)) if axis in shape else REPLICATED
 
 
@@ -492,7 +492,7 @@ def _joining(arranged: Arranged, run: _Run, axes: Mapping[str, Mapping[Dim, bool
     return [node for node in axes if node in led & inside and node not in run.nodes]
 
 
-def _beside(arranged: Arranged, run: Sequence[str]) -> list[str]:
+def _run_tensors(arranged: Arranged, run: Sequence[str]) -> list[str]:
     """Return the tensors next to a run's nodes, which are in the lane with them."""
     operations = {edge.head for edge in arranged.edges}
     return [

@@ -22,7 +22,7 @@ from xg.figures.views.inner_collectives import (
     through,
     with_inner_collectives,
 )
-from xg.figures.views.notation import Notation, explained, kind
+from xg.figures.views.notation import Notation, explain_symbols, kind
 from xg.figures.views.sketch import communication_node, glyph_of, sends
 from xg.figures.views.steps import (
     Drawn,
@@ -84,13 +84,13 @@ def taken_by(step: Step, program: IRProgram, read: Read) -> Sequence[Value]:
 _WORDS: Final = muted(plain("0 if unused"))  # nothing outside of the block takes the output
 
 
-def if_unused(value: Value, graph: Graph) -> RichText:
+def unused_note(value: Value, graph: Graph) -> RichText:
     """Return `0 if unused` for an output with axes beside one without, else nothing."""
     return _WORDS if _is_beside_a_loss(value, graph) else ()
 
 
 def with_words(label: RichText, words: RichText) -> RichText:
-    """Return a label with words behind it."""
+    """Return a label followed by words."""
     return (*label, *muted(plain(", ")), *words) if label and words else (*label, *words)
 
 
@@ -144,7 +144,7 @@ def backward_drawn(
         arranged.edges,
         axis_groups(arranged, drawn, notation),
         legend,
-        explained=explained(drawing.saved(), notation),
+        explained=explain_symbols(drawing.saved(), notation),
     )
     return Drawn(figure, {step: some[0].node.id for step, some in drawn.items()})
 
@@ -168,7 +168,7 @@ class BackwardDrawing:
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
-        """Return the gradients of the block's outputs, but of those that pass none on.
+        """Return the gradients of the block's outputs, except those that reach nothing.
 
         Where the block takes an output itself, only the sum of both is the output's gradient. The
         pass begins at a scalar, a loss: its column is the one that goes on.
@@ -181,7 +181,7 @@ class BackwardDrawing:
             node = self._gradient(primal)
             if totals.get(primal, seed) is not seed:
                 node = replace(node, label=(*node.label, *muted(plain(" from outside"))))
-            words = if_unused(primal, self.backward.forward)
+            words = unused_note(primal, self.backward.forward)
             node = replace(node, label=with_words(node.label, words))
             sources.append(Terminal(seed, node))
         return sorted(sources, key=lambda one: len(self.notation.type(one.value).shape) > 0)
@@ -220,7 +220,7 @@ class BackwardDrawing:
         saved = [(p, value) for p, value in places if not self._flows(value, step)]
         flows = tuple(self._flow(step, place, value) for place, value in flowing)
         return DrawnOperation(
-            self._marked(node, step),
+            self._mark_node(node, step),
             flows,
             step.outputs,
             self._kept(step, saved),
@@ -229,7 +229,7 @@ class BackwardDrawing:
 
     def _flow(self, step: Apply, place: int, value: Value) -> Flow:
         """Return an operand that comes by an arrow; a product's matrix may have axes as one."""
-        text = self.notation.operand(step, place) if self.notation.is_joined(step, place) else ()
+        text = self.notation.operand(step, place) if self.notation.joins_axes(step, place) else ()
         return Flow(value, operand_style(step, place), text)
 
     def _flows(self, value: Value, step: Step) -> bool:
@@ -246,10 +246,10 @@ class BackwardDrawing:
     def _call(self, call: Call) -> DrawnOperation:
         node_id = self.ids.take(f"d {call.path}")
         node = call_node(call, self.program.graphs, node_id, self.notation, differential)
-        node = replace(node, lines=(*node.lines, *self._given(call)))
+        node = replace(node, lines=(*node.lines, *self._call_gradients(call)))
         given = taken_by(call, self.program, self.read)
         flows = tuple(map(Flow, self._loss_first(given)))
-        return DrawnOperation(self._marked(node, call), flows, call.outputs, self._read(call))
+        return DrawnOperation(self._mark_node(node, call), flows, call.outputs, self._read(call))
 
     def _loss_first(self, gradients: Sequence[Value]) -> Sequence[Value]:
         """Return gradients in the order in which they enter a call.
@@ -271,7 +271,7 @@ class BackwardDrawing:
             elif step.origin:
                 yield from read_of(step.origin, self.program)
 
-    def _given(self, call: Call) -> tuple[RichText, ...]:
+    def _call_gradients(self, call: Call) -> tuple[RichText, ...]:
         """Return lines with the gradients of parameters that a call's backward pass makes.
 
         Of parameters of calls inside of it only their number is there.
@@ -283,10 +283,12 @@ class BackwardDrawing:
             return (plain(f"gradients of {counted(count, 'parameter')}"),) if count else ()
         lines, more = -(-len(names) // _IN_A_LINE), count - len(names)
         ends = [number * len(names) // lines for number in range(lines + 1)]
-        *first, last = (self._listed(call, names[start:end]) for start, end in pairwise(ends))
+        *first, last = (
+            self._gradient_list(call, names[start:end]) for start, end in pairwise(ends)
+        )
         return (*first, (*last, *plain(f", {more} more" if more else "")))
 
-    def _listed(self, call: Call, names: Sequence[str]) -> RichText:
+    def _gradient_list(self, call: Call, names: Sequence[str]) -> RichText:
         """Return gradients of parameters with commas between them."""
         runs: list[StyledRun] = []
         for name in names:
@@ -300,10 +302,10 @@ class BackwardDrawing:
         read = [value for value in taken if self.notation.symbol(value)]
         if not read:
             return ()
-        label = self.notation.listed(read)
+        label = self.notation.list_values(read)
         return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
 
-    def _marked(self, node: FigureNode, step: Step) -> FigureNode:
+    def _mark_node(self, node: FigureNode, step: Step) -> FigureNode:
         """Return a node in the mark of what it differentiates; notes are in the forward figure."""
         return replace(node, mark=self.notation.remarks.node(node, step).mark)
 
@@ -314,7 +316,7 @@ class BackwardDrawing:
         if not kept:
             return ()
         if len(kept) > 1:
-            label = self.notation.listed([value for _, value in kept])
+            label = self.notation.list_values([value for _, value in kept])
             return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
         ((place, value),) = kept
         label = self.notation.operand(step, place) or plain("[]")
@@ -323,7 +325,7 @@ class BackwardDrawing:
         return ((node, operand_style(step, place)),)
 
     def _is_parameter(self, value: Value) -> bool:
-        """Return whether a value is a parameter, as it is or turned round."""
+        """Return whether a value is a parameter or its transpose."""
         name = self.notation.transposes.get(value)
         params = self.backward.param_values()
         return value.role == "param" or any(name == param.name for param in params)
@@ -350,7 +352,7 @@ def _count_gradients(program: IRProgram, callee: str) -> int:
 
 
 def _ambiguous(program: IRProgram, backward: Backward) -> set[str]:
-    """Find the names of parameters of calls that are those of other values, too."""
+    """Find the parameter names of calls that other values have too."""
     graph = backward.forward
     names = Counter(value.name or "" for value in graph.types)
     for callee in {call.path: call.callee for call in graph.calls}.values():

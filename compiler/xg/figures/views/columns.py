@@ -33,10 +33,10 @@ from xg.figures.model.figure import (
     NodeKind,
 )
 from xg.figures.model.richtext import RichText, bold, dimension, plain
-from xg.figures.model.structure import expanded
+from xg.figures.model.structure import expand_columns
 from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange, axis_groups
 from xg.figures.views.expanded_blocks import BlockExpander, Piece
-from xg.figures.views.inner_collectives import collective_name, prices, summed
+from xg.figures.views.inner_collectives import collective_name, prices, sum_line
 from xg.figures.views.notation import Notation, in_order
 from xg.figures.views.overview import Gradients, Naming, gradients, with_gradients
 from xg.figures.views.sketch import Move, Sent, Sketch, sent_tags, sketches, sums
@@ -64,11 +64,12 @@ def totals(ranks: IRProgram, known: Mapping[str, Sketch]) -> dict[Sent, tuple[st
             number, volume = dims.get(sent, (ZERO, ZERO))
             dims[sent] = number + times, volume + elements
     return {
-        sent: (in_usual_order(number), _spelled(volume)) for sent, (number, volume) in dims.items()
+        sent: (in_usual_order(number), _volume_text(volume))
+        for sent, (number, volume) in dims.items()
     }
 
 
-def _spelled(volume: Dim) -> str:
+def _volume_text(volume: Dim) -> str:
     text = in_usual_order(volume)
     return f"({text})" if len(volume.terms) > 1 else text
 
@@ -82,11 +83,11 @@ def in_usual_order(size: Dim) -> str:
     '4D^2 + 2*D*D_ff + 2D'
     """
     terms = sorted(size.terms, key=lambda term: _degrees(term[0]), reverse=True)
-    text = _PRODUCT.sub(_ordered, str(Dim(tuple(terms))))
+    text = _PRODUCT.sub(_order_factors, str(Dim(tuple(terms))))
     return _ALONE.sub(r"\1\2", text)
 
 
-def _ordered(product: re.Match[str]) -> str:
+def _order_factors(product: re.Match[str]) -> str:
     return "*".join(in_order(product[0].split("*")))
 
 
@@ -191,7 +192,7 @@ def columns_figure(placed: IRProgram, ranks: IRProgram, *, legend: bool = False)
     bars = (
         *(
             FigureBar(
-                replace(node, label=(*node.label, *_each(axis, ranks.mesh))),
+                replace(node, label=(*node.label, *_group_remark(axis, ranks.mesh))),
                 _spans(axis, ranks.mesh, shown),
             )
             for node, axis in first.bars
@@ -212,12 +213,12 @@ def columns_figure(placed: IRProgram, ranks: IRProgram, *, legend: bool = False)
         braces=first.braces,
         lanes=first.lanes,
     )
-    return expanded(figure)
+    return expand_columns(figure)
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """One column before its ids are those of the first."""
+    """One column, before it takes the ids of the first."""
 
     nodes: tuple[FigureNode, ...]
     edges: tuple[FigureEdge, ...]
@@ -310,8 +311,8 @@ def _outside(ranks: IRProgram, known: Mapping[str, Sketch], count: int) -> Itera
             *dimension(number),
             *plain(f" {what} tagged "),
         )
-        label = (*label, *sent_tags([sent]), *_each(axis, ranks.mesh))
-        lines = (*summed(glyph, axis), *prices(glyph, axis, volume))
+        label = (*label, *sent_tags([sent]), *_group_remark(axis, ranks.mesh))
+        lines = (*sum_line(glyph, axis), *prices(glyph, axis, volume))
         node = FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines)
         where = BarPlace.ABOVE if forward else BarPlace.BELOW
         yield FigureBar(node, ((0, count - 1),), where)
@@ -362,7 +363,7 @@ def _first(axes: Sequence[str], over: Collection[str]) -> int:
     return next(place for place, axis in enumerate(axes) if axis in over)
 
 
-def _each(axis: str, mesh: Mapping[str, int]) -> RichText:
+def _group_remark(axis: str, mesh: Mapping[str, int]) -> RichText:
     """Return the remark that a bar is one for several groups, if they are not contiguous."""
     axes, over = list(mesh), axes_over(axis)
     inner = [one for one in axes[_first(axes, over) :] if one not in over]

@@ -12,11 +12,11 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.figure import EdgeStyle, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import DrawnOperation, Flow
-from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed, tagged_node
+from xg.figures.views.forward import ForwardDrawing, forward_drawing, rename_values, tagged_node
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
 from xg.figures.views.notation import Notation, kind
 from xg.figures.views.sketch import Move, Sent, Sketch, bar_node, move_of, sent_tags
-from xg.figures.views.steps import Ids, as_named, times, with_masks
+from xg.figures.views.steps import Ids, call_alias, times, with_masks
 from xg.ir.collective import FAMILY
 from xg.ir.collectives import REDUCTIONS
 from xg.ir.graph import Apply, Call, Graph, Value
@@ -27,7 +27,7 @@ from xg.ir.placement import axis_of
 
 @dataclass(frozen=True, slots=True)
 class TakenParameter:
-    """A parameter that a node takes, as it is written, with what is sent for it there.
+    """A parameter that a node takes, as the file writes it, and what is sent for it there.
 
     `call` is the path of the call inside the node that takes it, if one does.
     """
@@ -45,8 +45,8 @@ def with_matrices(node: FigureNode, taken: Sequence[TakenParameter]) -> FigureNo
     """
     matrices = _distinct(one for one in taken if not one.call and _is_matrix(one))
     if _is_even(taken):
-        return with_tags(replace(node, detail=_listed(matrices)), taken)
-    unsent = _listed([one for one in matrices if not one.sent])
+        return with_tags(replace(node, detail=_parameter_list(matrices)), taken)
+    unsent = _parameter_list([one for one in matrices if not one.sent])
     detail, *lines = *((unsent,) if unsent else ()), *_sent_lines(taken)
     return replace(node, detail=detail, lines=(*node.lines, *lines))
 
@@ -73,7 +73,7 @@ def _sent_lines(taken: Iterable[TakenParameter]) -> list[RichText]:
     return [
         (
             *plain(f"{call}: " if call else ""),
-            *_listed(_distinct(some)),
+            *_parameter_list(_distinct(some)),
             *plain(" "),
             *sent_tags(sent),
         )
@@ -81,8 +81,8 @@ def _sent_lines(taken: Iterable[TakenParameter]) -> list[RichText]:
     ]
 
 
-def _listed(taken: Sequence[TakenParameter]) -> RichText:
-    return taken[0].notation.listed([one.value for one in taken]) if taken else ()
+def _parameter_list(taken: Sequence[TakenParameter]) -> RichText:
+    return taken[0].notation.list_values([one.value for one in taken]) if taken else ()
 
 
 def _distinct(taken: Iterable[TakenParameter]) -> list[TakenParameter]:
@@ -124,7 +124,7 @@ class Opening:
 
 
 def stages(items: Iterable[Piece | Opening]) -> Iterator[tuple[bool, list[Piece | Opening]]]:
-    """Yield a block's stages in order, True beside those of collectives and of nodes with some.
+    """Yield a block's stages in order, with True for collectives and nodes that contain some.
 
     A node that needs no collective comes just before its reader.
     """
@@ -150,7 +150,7 @@ def stages(items: Iterable[Piece | Opening]) -> Iterator[tuple[bool, list[Piece 
 
 
 def ends(item: Piece | Opening) -> tuple[Sequence[Value], Sequence[Value]]:
-    """Return the values that an item takes and gives, as they are called outside of it."""
+    """Return the values that an item takes and gives, by their names outside of it."""
     if isinstance(item, Piece):
         return [flow.value for flow in item.operation.flows], item.operation.outputs
     outside, call = item.outside, item.call
@@ -256,7 +256,7 @@ class BlockExpander:
             return ()
         title = plain(" " * (call.count is not None) + (graph.title or graph.block))
         if sum(one.callee == call.callee for one in others) > 1:
-            title = (*title, *plain(" "), *as_named(call))
+            title = (*title, *plain(" "), *call_alias(call))
         return (*times(call, opening.drawing.notation), *title)
 
     def _expanded(self, opening: Opening) -> list[Piece | Opening]:
@@ -286,7 +286,7 @@ class BlockExpander:
             DrawnOperation(drawing.tensor(own), (Flow(before),), (inside[own],))
             for own, before in begun.items()
         )
-        staged = _marked(self._staged(items, key, drawing, outside), opening)
+        staged = _mark_nodes(self._nodes_by_stage(items, key, drawing, outside), opening)
         return [*(Piece(one, opening.call) for one in entries), *staged]
 
     def _begun(self, opening: Opening, drawing: ForwardDrawing) -> dict[Value, Value]:
@@ -320,7 +320,7 @@ class BlockExpander:
                 taken = ()
             else:
                 operation, move = drawing.apply(step), None
-                taken = _taken(step, sketch, drawing)
+                taken = _parameters_of(step, sketch, drawing)
             here = drawing.inner_collectives.get(step, ())
             first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
             own = drawing.notation, first
@@ -333,18 +333,18 @@ class BlockExpander:
 
     def _renamed(self, operation: DrawnOperation, outside: Mapping[Value, Value]) -> DrawnOperation:
         """Let an operation take and give the values of the call that it is in, if of one."""
-        return renamed(operation, outside, self.homes.get) if outside else operation
+        return rename_values(operation, outside, self.homes.get) if outside else operation
 
     # ---- stages ---------------------------------------------------------------------------------
 
-    def _staged(
+    def _nodes_by_stage(
         self,
         items: Sequence[Piece | Opening],
         key: str,
         drawing: ForwardDrawing,
         outside: Mapping[Value, Value],
     ) -> Iterator[Piece | Opening]:
-        """Yield a block's nodes, stage by stage; those of a long one as a box."""
+        """Yield a block's nodes, stage by stage; a long stage is one box."""
         graph = self.graphs[key]
         leaving = {outside[value] for value in graph.outputs}
         name = graph.title or graph.block
@@ -359,9 +359,9 @@ class BlockExpander:
             read = {value for item in others for value in ends(item)[0]}
             called = _part_name(name, pieces) if is_part else name
             called = with_masks(called, (piece.step for piece in pieces))
-            yield self._boxed(pieces, called, drawing, outside, read | leaving)
+            yield self._stage_box(pieces, called, drawing, outside, read | leaving)
 
-    def _boxed(
+    def _stage_box(
         self,
         pieces: Sequence[Piece],
         name: str,
@@ -448,7 +448,9 @@ def _of(value: Value, sketch: Sketch, drawing: ForwardDrawing) -> Sequence[Move]
     return sketch.moved.get(view.inputs[0] if view else value, ())
 
 
-def _taken(step: Apply, sketch: Sketch, drawing: ForwardDrawing) -> tuple[TakenParameter, ...]:
+def _parameters_of(
+    step: Apply, sketch: Sketch, drawing: ForwardDrawing
+) -> tuple[TakenParameter, ...]:
     """Return the parameters that a node takes, maybe as views."""
     views = (drawing.leaves.views.get(value) for value in step.inputs)
     pairs = zip(step.inputs, views, strict=True)
@@ -490,7 +492,7 @@ def _part_name(title: str, pieces: Sequence[Piece]) -> str:
     return f"{title}: {', '.join(names)}" if names else title
 
 
-def _marked(items: Iterable[Piece | Opening], opening: Opening) -> Iterator[Piece | Opening]:
+def _mark_nodes(items: Iterable[Piece | Opening], opening: Opening) -> Iterator[Piece | Opening]:
     """Mark the nodes of an opened call as the call is, with what is said at the first."""
     remarks, first = opening.drawing.notation.remarks, True
     for item in items:

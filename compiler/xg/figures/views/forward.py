@@ -1,4 +1,4 @@
-"""Draw the forward figure of a block: its statements, as they are written."""
+"""Draw the forward figure of a block: the statements of its text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xg.figures.views.inner_collectives import (
     with_inner_collectives,
 )
 from xg.figures.views.labels import swaps_last_two
-from xg.figures.views.notation import Notation, explained, kind, with_frozen
+from xg.figures.views.notation import Notation, explain_symbols, kind, with_frozen
 from xg.figures.views.sketch import communication_node, glyph_of, sends, with_own_parts
 from xg.figures.views.steps import (
     Drawn,
@@ -78,7 +78,7 @@ class Leaves:
 
 
 def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves:
-    """Find the leaves of a graph's forward pass; inputs in `flowing` are none."""
+    """Find the leaves of a graph's forward pass; inputs in `flowing` are not leaves."""
     first = {step.inputs[0] for step in graph.steps if step.inputs} | flowing
     asides = {value for value in graph.inputs if value not in first}
     past = (state.past for state in graph.states)
@@ -152,7 +152,7 @@ def forward_drawn(
         arranged.edges,
         axis_groups(arranged, drawn, notation),
         legend,
-        explained=explained((v for v in kept if v.role != "cache"), notation),
+        explained=explain_symbols((v for v in kept if v.role != "cache"), notation),
     )
     own = {step.outputs: step for step in graph.steps}  # as they are without parts of their own
     nodes = {own.get(step.outputs, step): some[0].node.id for step, some in drawn.items()}
@@ -223,7 +223,7 @@ class ForwardDrawing:
         if sends(step):
             node = communication_node(step, node_id, self.notation)
         else:
-            detail = self.notation.listed(own) if own else ()
+            detail = self.notation.list_values(own) if own else ()
             node = apply_node(step, node_id, self.notation, detail)
             node = tagged_node(node, [self.tags[value] for value in own if value in self.tags])
         made = set(own_tensors(step)) - set(own)
@@ -264,7 +264,7 @@ class ForwardDrawing:
         asides = [arrow for arrow, leaf in pairs if leaf]
         beside = [(self.tensor(v, place), style) for place, (v, style) in enumerate(asides)]
         remarks = self.notation.remarks
-        note = remarks.beside(node, step)
+        note = remarks.side_note(node, step)
         if note:
             words = FigureNode(self.ids.take(f"note {node.id}"), NodeKind.NOTE, note)
             beside.append((words, EdgeStyle.NOTE))
@@ -299,12 +299,12 @@ class ForwardDrawing:
         return self.notation.remarks.tensor(node, value)
 
 
-def renamed(
+def rename_values(
     operation: DrawnOperation,
     outside: Mapping[Value, Value],
     home: Callable[[Value], ForwardDrawing | None],
 ) -> DrawnOperation:
-    """Replace the values of an operation of an expanded block by those of the call.
+    """Replace the values of an operation in an expanded block with those of the call.
 
     Tensors beside the call have a drawing as their home: they move beside the operation.
     """

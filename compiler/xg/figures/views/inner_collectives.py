@@ -43,13 +43,13 @@ def order(axis: str) -> str:
     return " in zigzag" if is_zigzag(axis) else ""
 
 
-def summed(glyph: str, axis: str) -> tuple[RichText, ...]:
+def sum_line(glyph: str, axis: str) -> tuple[RichText, ...]:
     """Return the line of a box that says that it makes partial values their sum: Σ over N_T."""
     return ((*plain("Σ over "), *mesh_axes(axis)),) if BY_GLYPH[glyph].sums else ()
 
 
 def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
-    """Return the lines of a collective's cost for so many elements of the whole."""
+    """Return the cost lines of a collective over this number of elements."""
     axes = mesh_axes(axis)
     others = (*plain("("), *axes, *plain(" − 1)"))
     below = (*plain("("), *axes, *plain(")")) if len(axes_over(axis)) > 1 else axes
@@ -85,7 +85,7 @@ def _factor(volume: str) -> RichText:
 
 @dataclass(frozen=True, slots=True)
 class SentInside:
-    """One collective in a body; of what goes around a ring the value, or that of its gradient."""
+    """One collective inside a body, with the value, or gradient, that it sends around a ring."""
 
     expr: Expr
     value: Value | None = None
@@ -115,7 +115,7 @@ class InnerCollective:
 
     @property
     def shape(self) -> Shape:
-        """The shape of the value that goes in: that of the first collective, without axes of one
+        """Return the shape of the value that enters the first collective, without axes of length 1.
         element.
         """
         first = (*self.forward, *self.backward)[0].expr
@@ -142,7 +142,7 @@ InnerCollectives = Mapping[Step, tuple[InnerCollective, ...]]
 
 
 def inner_collectives(graph: Graph, backward: Backward | None = None) -> InnerCollectives:
-    """Return the collectives inside each step, with those of its backward pass if that is given."""
+    """Return the collectives inside each step, and inside its backward pass if it is given."""
     back = {step.origin.outputs[0]: step for step in _applies(backward) if step.origin}
     types = {**(backward.types if backward else {}), **graph.types}
     of = backward.of if backward else _NONE
@@ -271,14 +271,14 @@ def _volume(sent: Iterable[SentInside], notation: Notation) -> str:
     They are in the symbols of the figure, also where the block is an opened call in it.
     """
     sizes = notation.graph.sizes
-    folded = (sizes.fold_shape(_whole(one.expr)) for one in sent)
+    folded = (sizes.fold_shape(_joint_shape(one.expr)) for one in sent)
     wholes = (tuple(dim.substitute(notation.outer) for dim in whole) for whole in folded)
     counts = Counter(volume(whole, sizes) for whole in wholes)
     terms = [_multiple(count, text) for text, count in counts.items()]
     return f"({' + '.join(term or '1' for term in terms)})" if len(terms) > 1 else terms[0]
 
 
-def _whole(expr: Expr) -> Shape:
+def _joint_shape(expr: Expr) -> Shape:
     """Return the shape of all ranks' parts together."""
     return expr.args[0].shape if OWNERS[expr.prim].cuts else expr.shape
 
@@ -301,7 +301,7 @@ def _sent(
     types: Mapping[Value, TensorType],
     of: Mapping[Value, Value] = _NONE,
 ) -> dict[str, list[SentInside]]:
-    """Return the collectives in the body of a rank's step, by mesh axis; a move is none.
+    """Return the collectives in the body of a rank's step by mesh axis, without moves.
 
     `of` are the values of which the step's results are gradients.
     """
@@ -319,7 +319,7 @@ def _sent(
 
 
 def _ends(step: Apply, body: Body, of: Mapping[Value, Value]) -> list[_End]:
-    """Return the operands of a body and, behind them, the results that are gradients."""
+    """Return the operands of a body, then the results that are gradients."""
     operands = [
         (expr, value, False) for expr, value in zip(body.operands, step.inputs, strict=False)
     ]

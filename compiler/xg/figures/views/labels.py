@@ -34,7 +34,7 @@ class Remarks:
 
     @classmethod
     def of(cls, graph: Graph) -> Remarks:
-        """Return the remarks of a graph; nearly always there is none."""
+        """Return the remarks of a graph; most graphs have none."""
         if not graph.remarks:
             return cls()
         names: dict[Value, tuple[str, ...]] = {}
@@ -51,8 +51,8 @@ class Remarks:
         return _mark(self._at(value))
 
     def note(self, value: Value) -> RichText:
-        """Return what is written behind the label of a value."""
-        return _behind(self._at(value))
+        """Return the note that follows the label of a value."""
+        return _note_run(self._at(value))
 
     def tensor(self, node: FigureNode, value: Value) -> FigureNode:
         """Return the text of a tensor with its note, if it has one."""
@@ -69,7 +69,7 @@ class Remarks:
         lines = (*node.lines, *((text,) if text else ()))
         return replace(node, mark=_mark(here), lines=lines)
 
-    def beside(self, node: FigureNode, step: Step) -> RichText:
+    def side_note(self, node: FigureNode, step: Step) -> RichText:
         """Return the note that is written beside a node without text."""
         return plain(_words(self._of(step))) if node.kind in _WITHOUT_TEXT else ()
 
@@ -78,7 +78,7 @@ class Remarks:
         here = self._of(call)
         if not here:
             return group
-        return replace(group, label=(*group.label, *_behind(here)), mark=_mark(here))
+        return replace(group, label=(*group.label, *_note_run(here)), mark=_mark(here))
 
     def _at(self, value: Value) -> tuple[Remark, ...]:
         if not self.edges:
@@ -91,11 +91,11 @@ class Remarks:
         step = step.origin or step
         here = list(self.edges.get(step.path, ()) if isinstance(step, Call) else ())
         own = step.inputs if isinstance(step, Apply) and step.op.own else ()
-        here += (remark for value in step.outputs for remark in self._made(value))
+        here += (remark for value in step.outputs for remark in self._maker_remarks(value))
         here += (remark for value in own if value.role == "param" for remark in self._at(value))
         return tuple(here)
 
-    def _made(self, value: Value) -> Iterator[Remark]:
+    def _maker_remarks(self, value: Value) -> Iterator[Remark]:
         for name in dict.fromkeys((*self.names.get(value, ()), value.name or "")):
             yield from self.makers.get(name, ())
 
@@ -104,7 +104,7 @@ def _mark(remarks: tuple[Remark, ...]) -> Emphasis:
     return Emphasis.HIGHLIGHTED if any(remark.highlights for remark in remarks) else Emphasis.NONE
 
 
-def _behind(remarks: tuple[Remark, ...]) -> RichText:
+def _note_run(remarks: tuple[Remark, ...]) -> RichText:
     """Return the notes that follow a label: quiet, unless they are about what is highlighted."""
     return behind(_words(remarks), _mark(remarks))
 
@@ -135,7 +135,7 @@ def terms_of_sums(graph: Graph) -> dict[Value, str]:
 
 
 def names_of_same_elements(graph: Graph, *, is_brief: bool = False) -> dict[Value, str]:
-    """Name what has the elements of a named value in another shape, or those of its part.
+    """Name each value that has the elements of a named value, or of its part, in another shape.
 
     A reshape or a move is between both: Q [B, S, D] -> R : Q [B, N_H, S, D_h]. A value that goes
     elsewhere, too, is not named after what becomes of it, nor one of which a transpose, KT, is
@@ -155,15 +155,15 @@ def names_of_same_elements(graph: Graph, *, is_brief: bool = False) -> dict[Valu
     for step in reversed(moves):
         before, (after, *_) = step.inputs[0], step.outputs
         name = after.name or named.get(after)
-        if not name or _is_transposed(name) or before.name is not None:
+        if not name or _names_transpose(name) or before.name is not None:
             continue
         if before not in named and uses[before] == 1:
             named[before] = name
     return named
 
 
-def _is_transposed(name: str) -> bool:
-    """Return whether a value is called a transpose, KT, as no value in front of it is."""
+def _names_transpose(name: str) -> bool:
+    """Return whether a name such as KT says that its value is a transpose."""
     return len(name) > 1 and name.endswith("T") and name[:-1].isupper()
 
 
@@ -178,7 +178,7 @@ def _gathers(step: Apply) -> bool:
 
 
 def transpose_names(graph: Graph, same: Mapping[Value, str]) -> dict[Value, str]:
-    """Find values like KT = T(K), and those of T(E) that have no name."""
+    """Find values such as KT = T(K), and unnamed ones such as T(E)."""
     turned = [
         (step, step.inputs[0].name or same.get(step.inputs[0]))
         for step in graph.steps
@@ -192,7 +192,7 @@ def transpose_names(graph: Graph, same: Mapping[Value, str]) -> dict[Value, str]
 
 
 def swaps_last_two(step: Apply) -> bool:
-    """Return whether a T exchanges the last two axes and nothing else, which is written ⊤."""
+    """Return whether a T only exchanges the last two axes, which is written ⊤."""
     order: tuple[int, ...] = step.attrs["order"]
     count = len(order)
     return order == (*range(count - 2), count - 1, count - 2)
@@ -212,7 +212,7 @@ _NAMED: Final = 3  # names that are all written
 
 @dataclass(frozen=True, slots=True)
 class GradientPart:
-    """Of which tensor a value is a part of the gradient, and which of its terms.
+    """A part of a gradient: the tensor it belongs to, and which of its terms it is.
 
     `terms` are numbers of those without another name. Gradients of other tensors are `among` them;
     a part that has all but these is `less` them.
@@ -257,11 +257,11 @@ def gradient_parts(backward: Backward, names: Container[Value]) -> dict[Value, G
         value: part
         for total, primal in backward.of.items()
         if primal.name or primal in names
-        for value, part in _parts(primal, _added(total, sums, backward.of), has_name)
+        for value, part in _parts(primal, _terms_and_sums(total, sums, backward.of), has_name)
     }
 
 
-def _added(
+def _terms_and_sums(
     total: Value, sums: Mapping[Value, Sequence[Value]], whole: Container[Value]
 ) -> tuple[list[Value], list[Value]]:
     """Return what is added up to a gradient, the first first, and the sums of two and more.
@@ -293,10 +293,10 @@ def _parts(
             yield value, GradientPart(primal, less=missing)
         else:
             among = tuple(one for one in group if one in others)
-            count = f"{_listed(numbers)} of {len(own)}" if numbers else ""
+            count = f"{_number_range(numbers)} of {len(own)}" if numbers else ""
             yield value, GradientPart(primal, count, among)
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _number_range(numbers: Sequence[int]) -> str:
     """Return numbers that follow each other."""
     return " + ".join(map(str, numbers)) if len(numbers) < _MANY else f"{numbers[0]}–{numbers[-1]}"

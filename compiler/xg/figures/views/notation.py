@@ -91,12 +91,12 @@ _SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕
 
 
 def with_frozen(text: RichText, value: Value) -> RichText:
-    """Return the text of a value; of a frozen one with that word behind it."""
+    """Return the text of a value, followed by "frozen" if it is."""
     return (*text, *richtext.muted(richtext.plain(" frozen"))) if value.frozen else text
 
 
 def with_partial(text: RichText, *, is_term: bool) -> RichText:
-    """Return the text of a value; of a term of a sum over ranks with that word behind it."""
+    """Return the text of a value, followed by "partial" if it is a term of a sum over ranks."""
     return (*text, *_PARTIAL) if is_term else text
 
 
@@ -182,7 +182,7 @@ class Notation:
         """Return a value's symbol; empty where it has no name."""
         if value.role == "cotangent":
             primal = self._primal(value)
-            if primal is None or not self._is_named(value, primal):
+            if primal is None or not self._bears_name(value, primal):
                 return ()
             return self._symbol(primal, gradient=True, index=self._index(value))
         index, rank = self._index(value), self._rank(value)
@@ -198,34 +198,34 @@ class Notation:
         return [*dims[:-2], dims[-1], dims[-2]] if transposed else dims
 
     @staticmethod
-    def is_joined(step: Apply, place: int) -> bool:
+    def joins_axes(step: Apply, place: int) -> bool:
         """Return whether a product sums over several axes of an operand, which then are one."""
-        return kind(step.op) is NodeKind.MATMUL and len(_summed(step, place)) > 1
+        return kind(step.op) is NodeKind.MATMUL and len(_contracted_axes(step, place)) > 1
 
     def operand(self, step: Apply, place: int) -> RichText:
         """Return symbol and shape of a product's operand: a matrix of the axes that it sums over.
 
         Where it sums over more than one, they are one axis: ``[D, B·S]``.
         """
-        value, transposed = step.inputs[place], is_transposed(step, place)
-        if not self.is_joined(step, place):
+        value, transposed = step.inputs[place], swaps_operand_axes(step, place)
+        if not self.joins_axes(step, place):
             return self.label(value, transposed=transposed)
-        summed, shape = _summed(step, place), self._shape(value)
+        summed, shape = _contracted_axes(step, place), self._shape(value)
         rest = [str(dim) for axis, dim in enumerate(shape) if axis not in summed]
         joined = str(product(shape[axis] for axis in summed))
         dims = [*rest, joined] if place == 0 else [*rest[:-1], joined, *rest[-1:]]
-        text = richtext.tensor(self._called(value, transposed=transposed), dims)
+        text = richtext.tensor(self._symbol_or_part(value, transposed=transposed), dims)
         return (*with_frozen(text, value), *self._which(value))
 
     def label(self, value: Value, *, transposed: bool = False) -> RichText:
         """Return symbol and shape, whether it is frozen or partial; a scalar has no brackets."""
         dims = self.dims(value, transposed=transposed)
-        text = richtext.tensor(self._called(value, transposed=transposed), dims or None)
+        text = richtext.tensor(self._symbol_or_part(value, transposed=transposed), dims or None)
         text = with_partial(with_frozen(text, value), is_term=self.is_partial(value))
         return (*text, *self._which(value))
 
-    def _called(self, value: Value, *, transposed: bool) -> RichText:
-        """Return a value's symbol; a gradient without one has that of which it is a part."""
+    def _symbol_or_part(self, value: Value, *, transposed: bool) -> RichText:
+        """Return a value's symbol; a gradient without one takes the symbol of its whole."""
         own, part = self.symbol(value, transposed=transposed), self.parts.get(value)
         if own or part is None:
             return own
@@ -247,7 +247,7 @@ class Notation:
         text = richtext.tensor((), self.dims(primal) or None)
         return with_partial(text, is_term=self.has_partial_gradient(primal))
 
-    def listed(self, values: Sequence[Value]) -> RichText:
+    def list_values(self, values: Sequence[Value]) -> RichText:
         """Return several values by their symbols; neighbours of one shape share it."""
         runs: list[StyledRun] = []
         for (dims, _), neighbours in groupby(values, lambda v: (self.dims(v), v.frozen)):
@@ -296,7 +296,7 @@ class Notation:
         symbol = richtext.symbol(name, gradient=gradient, sup=sup, index=index, is_word=is_word)
         return symbol if name else ()
 
-    def _is_named(self, gradient: Value, primal: Value) -> bool:
+    def _bears_name(self, gradient: Value, primal: Value) -> bool:
         """Whether a cotangent bears the name of its value: its whole gradient, no part of a sum."""
         if gradient.name:
             return True
@@ -377,7 +377,7 @@ def _with_result(name: str, kept: str) -> str:
     return f"{kept}_{result}{number}" if found else name
 
 
-def is_transposed(step: Apply, place: int) -> bool:
+def swaps_operand_axes(step: Apply, place: int) -> bool:
     """Return whether a product uses an operand's last two axes in the other order.
 
     The contracted axis comes last in the first operand and last but one in the second.
@@ -389,7 +389,7 @@ def is_transposed(step: Apply, place: int) -> bool:
     return (last in result) == (place == 0)
 
 
-def _summed(step: Apply, place: int) -> tuple[int, ...]:
+def _contracted_axes(step: Apply, place: int) -> tuple[int, ...]:
     """Return the axes of an operand that a product sums over."""
     inputs, result = str(step.attrs["spec"]).split("->")
     letters = inputs.split(",")[place]
@@ -429,8 +429,8 @@ _KEPT: Final = {
 _NUMBERED: Final = "has no label in the file: named after what gives it"
 
 
-def explained(values: Iterable[Value], notation: Notation) -> tuple[ExplainedSymbol, ...]:
-    """Explain each symbol of what operators keep, and one of those that have a number."""
+def explain_symbols(values: Iterable[Value], notation: Notation) -> tuple[ExplainedSymbol, ...]:
+    """Explain each symbol of a cached value, and one example of the numbered ones."""
     found: dict[str, ExplainedSymbol] = {}
     for value in values:
         symbol = notation.symbol(value)

@@ -19,8 +19,8 @@ from xg.figures.model.figure import (
 )
 from xg.figures.model.richtext import RichText, before_shape, muted, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, arrange, axis_groups
-from xg.figures.views.backward import if_unused, read_cotangents, with_words
-from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
+from xg.figures.views.backward import read_cotangents, unused_note, with_words
+from xg.figures.views.forward import ForwardDrawing, forward_drawing, rename_values
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import call_name, plan_name, stages_of_rows, times
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
@@ -51,7 +51,7 @@ class Level:
 
     def is_opened(self, call: Call) -> bool:
         """Return whether a call is drawn as what it calls."""
-        return _is_opened(call, self.program, self.depth)
+        return _opens(call, self.program, self.depth)
 
     @property
     def indices(self) -> Mapping[str, str]:
@@ -59,7 +59,7 @@ class Level:
         return self.homonyms.get(self.path, {})
 
 
-def _is_opened(call: Call, program: IRProgram, depth: int | None) -> bool:
+def _opens(call: Call, program: IRProgram, depth: int | None) -> bool:
     """Return whether a call is drawn as what it calls: not where that gives what it takes.
 
     Nor is a loop: one round has other shapes, and a state that comes from the round before.
@@ -119,7 +119,7 @@ def _names(
         if name and value.role != "cache" and value not in outside:
             yield name, path
     for call in graph.calls:
-        if _is_opened(call, program, depth):
+        if _opens(call, program, depth):
             callee, inside = program.graphs[call.callee], (*path, call.path)
             first = callee.inputs[0].name
             if call.count is not None and first:
@@ -162,7 +162,7 @@ def overview_figure(
             *arranged.edges,
             *gradients(arranged, (*sources, *begun, *results), operations, naming, drawing.tensors),
         ),
-        (*_framed(_groups(parts), arranged), *_lanes(levels, arranged)),
+        (*_drawn_groups(_groups(parts), arranged), *_lanes(levels, arranged)),
         legend,
     )
 
@@ -226,7 +226,7 @@ def _drawn_again(
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """The values of which a program's backward pass knows, and those that have a gradient."""
+    """The values that a program's backward pass knows, and those that have a gradient."""
 
     known: frozenset[Value]
     flowing: frozenset[Value]
@@ -234,7 +234,7 @@ class Gradients:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How values are written: those of an opened block in its symbols, as what they are there."""
+    """How values are written: in an opened block by its own symbols."""
 
     outer: Notation
     inner: Mapping[Value, tuple[Notation, Value]]
@@ -327,7 +327,7 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, level: Level) -> _StepDra
     round_of = _round(step, callee, drawn)
     copies = {value: replace(value) for value in (*own, *begun, *round_of)}
     outside |= copies
-    operations = [renamed(one, outside, partial(_home, drawing)) for one in drawn]
+    operations = [rename_values(one, outside, partial(_home, drawing)) for one in drawn]
     entries = [Terminal(copies[value], opened.tensor(value)) for value in round_of]
     first_flow = (Flow(step.inputs[0]),)
     operations[:0] = [DrawnOperation(one.node, first_flow, (one.value,)) for one in entries]
@@ -389,7 +389,7 @@ def _round(step: Call, callee: Graph, drawn: Sequence[DrawnOperation]) -> tuple[
     return (first,) if sum(flow.value is first for one in drawn for flow in one.flows) > 1 else ()
 
 
-def _framed(groups: Iterable[FigureGroup], arranged: Arranged) -> Iterator[FigureGroup]:
+def _drawn_groups(groups: Iterable[FigureGroup], arranged: Arranged) -> Iterator[FigureGroup]:
     """Yield groups of what is drawn as a node: not of notes that follow a label."""
     drawn = {node.id for node in arranged.nodes}
     for group in groups:
@@ -397,7 +397,7 @@ def _framed(groups: Iterable[FigureGroup], arranged: Arranged) -> Iterator[Figur
 
 
 def _groups_below(path: str, parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
-    """Yield the groups in an opened call, whose names are those of their calls in it."""
+    """Yield the groups in an opened call under the names of its calls."""
     for group in _groups(parts):
         yield replace(group, id=f"{path}.{group.id}")
 
@@ -441,9 +441,9 @@ def gradients(
     """
     terminals = {end.node.id: [end.value] for end in ends}
     values = terminals | {one.node.id: list(one.outputs) for one in operations}
-    carried = _carried(arranged.edges, terminals, values, naming, beside)
+    carried = _gradient_edges(arranged.edges, terminals, values, naming, beside)
     bars = {one.node.id for one in operations if one.node.kind is NodeKind.COMMUNICATION}
-    named = _named(carried, terminals, values)
+    named = _naming_edges(carried, terminals, values)
     terms = Counter(naming.origin(value) for edge, value in carried if edge.tail in values)
     for edge, value in carried:
         is_named = named.get(value) is edge
@@ -452,14 +452,14 @@ def gradients(
         is_term = terms[naming.origin(value)] > 1
         if is_term if label else is_apart and naming.has_partial_gradient(value):
             label = naming.gradient_shape(value)
-        words = if_unused(value, naming.outer.graph)
+        words = unused_note(value, naming.outer.graph)
         if words and terminals.get(edge.head) == [value]:
             label = with_words(label or naming.from_outside(value), words)
         back = EdgeStyle.DASHED
         yield FigureEdge(edge.head, edge.tail, back, edge.role, label, output=edge.output)
 
 
-def _carried(
+def _gradient_edges(
     edges: Iterable[FigureEdge],
     terminals: Collection[str],
     values: Mapping[str, Sequence[Value]],
@@ -480,7 +480,7 @@ def _carried(
     return [(edge, value) for (_, _, value), edge in carried.items()]
 
 
-def _named(
+def _naming_edges(
     carried: Sequence[tuple[FigureEdge, Value]], terminals: Collection[str], values: Collection[str]
 ) -> dict[Value, FigureEdge]:
     """Choose beside which edge the gradient of each value is named."""

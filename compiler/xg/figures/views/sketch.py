@@ -12,7 +12,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.figure import FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, StyledRun, plain, tagged
+from xg.figures.model.richtext import RichText, StyledRun, add_tag, plain
 from xg.figures.views.inner_collectives import (
     InnerCollectives,
     collective_name,
@@ -20,7 +20,7 @@ from xg.figures.views.inner_collectives import (
     inner_collectives,
     order,
     prices,
-    summed,
+    sum_line,
 )
 from xg.figures.views.notation import Notation
 from xg.ir.body import Body, substitute
@@ -88,7 +88,7 @@ class _OwnParts:
     )
 
     def of(self, step: Apply) -> list[Apply]:
-        """Return a step behind those that take its parts."""
+        """Return a step after the steps that cut its operands."""
         body = step.body(self.graph.types)
         cuts = _cuts(body)
         inputs, operands, before = list(step.inputs), list(body.operands), list[Apply]()
@@ -96,14 +96,14 @@ class _OwnParts:
             cut = cuts.get(id(whole))
             if cut is None or value not in self.graph.inputs:
                 continue
-            inputs[place], taken = self._taken(value, cut, step)
+            inputs[place], taken = self._take_part(value, cut, step)
             before += taken
             operands[place] = replace(whole, shape=cut[-1].shape)
         if inputs == list(step.inputs):
             return [step]
         return [*before, _on_parts(step, body, cuts, inputs, operands)]
 
-    def _taken(
+    def _take_part(
         self, value: Value, cut: Sequence[Expr], step: Apply
     ) -> tuple[Value, Sequence[Apply]]:
         """Return the part of a value, with the step that takes it if no other did."""
@@ -202,7 +202,7 @@ def sketches(placed: IRProgram, ranks: IRProgram) -> dict[str, Sketch]:
     """Return every graph of a placed program with the shapes and bodies of a rank."""
     zigzag = zigzag_axes(ranks.plan)
     return {
-        key: _sketch(_ordered(graph, zigzag), ranks.graphs[key], ranks.backwards.get(key))
+        key: _sketch(_name_slice_order(graph, zigzag), ranks.graphs[key], ranks.backwards.get(key))
         for key, graph in placed.graphs.items()
     }
 
@@ -215,15 +215,15 @@ def move_of(step: Apply) -> Move:
     ways = collective(step.op), back
     forward, backward = (each.glyph if each and each.price else "" for each in ways)
     kept = next((each.glyph for each in ways if each and each.stays_on_rank), "")
-    return Move(str(step.attrs["over"]), forward, backward, _whole(step), kept=kept)
+    return Move(str(step.attrs["over"]), forward, backward, _larger_end(step), kept=kept)
 
 
-def _whole(step: Apply) -> Value:
+def _larger_end(step: Apply) -> Value:
     """Return the larger of the operand and the result of a move."""
     return step.outputs[0] if BY_GLYPH[step.op.glyph].gathers else step.inputs[0]
 
 
-def _ordered(graph: Graph, zigzag: Container[str]) -> Graph:
+def _name_slice_order(graph: Graph, zigzag: Container[str]) -> Graph:
     """Return a graph whose moves of slices say in which order the ranks have these."""
     return replace(graph, steps=tuple(_in_order(step, zigzag) for step in graph.steps))
 
@@ -249,7 +249,7 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
             # Positions, a bias along new axes: made of parameters alone, they move like these.
             owners.update((value, value) for value in step.outputs)
             steps.append(replace(local.get(step.outputs[0], step), inputs=inputs))
-        elif step.op.family == FAMILY and _is_beside(step, owners, graph):
+        elif step.op.family == FAMILY and _moves_parameter(step, owners, graph):
             found.add(step)
         else:
             is_move = step.op.family == FAMILY
@@ -305,7 +305,7 @@ class _ParameterMoves:
         return tuple(some[-1] for some in self.behind.values())
 
 
-def _is_beside(step: Apply, owners: Mapping[Value, Value], placed: Graph) -> bool:
+def _moves_parameter(step: Apply, owners: Mapping[Value, Value], placed: Graph) -> bool:
     """Return whether a move is of a parameter, or leaves the result of parameters as it is."""
     owner, result = owners.get(step.inputs[0]), step.outputs[0]
     if owner is None:
@@ -351,13 +351,13 @@ def communication_node(step: Apply, node_id: str, notation: Notation) -> FigureN
     """Return a collective's box, with its cost."""
     label = collective_name(step.op.glyph, collective_axis(step))
     title = f"{step.op.name}: {step.op.formula}"
-    lines = (*_summed(step, notation), *costs(step, notation))
+    lines = (*_sum_line(step, notation), *costs(step, notation))
     return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines, title=title)
 
 
-def _summed(step: Apply, notation: Notation) -> tuple[RichText, ...]:
+def _sum_line(step: Apply, notation: Notation) -> tuple[RichText, ...]:
     """Return the line that says which terms have which total, by their names if they have some."""
-    line = summed(step.op.glyph, collective_axis(step))
+    line = sum_line(step.op.glyph, collective_axis(step))
     term, total = notation.symbol(step.inputs[0]), notation.symbol(step.outputs[0])
     if not (line and term and total):
         return line
@@ -378,11 +378,11 @@ def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
 
 def sums(move: Move, terms: int = 1) -> tuple[RichText, ...]:
     """Return the line of a bar that says what it sums: of a gradient each rank has some terms."""
-    if move.forward and summed(move.forward, move.axis):
-        return summed(move.forward, move.axis)
+    if move.forward and sum_line(move.forward, move.axis):
+        return sum_line(move.forward, move.axis)
     own = plain(f"⊕ of {terms} terms on each rank, then ") if terms > 1 else ()
     behind = plain(" in the backward pass") if move.forward or move.kept else ()
-    return tuple((*own, *line, *behind) for line in summed(move.backward, move.axis))
+    return tuple((*own, *line, *behind) for line in sum_line(move.backward, move.axis))
 
 
 def sent_tags(sent: Iterable[Sent]) -> RichText:
@@ -392,7 +392,7 @@ def sent_tags(sent: Iterable[Sent]) -> RichText:
         for glyph, axis, forward in sorted(sent, key=lambda one: (not one[2], one))
         for run in (
             *plain(" "),
-            *tagged(collective_name(glyph, axis), "forward" if forward else "backward"),
+            *add_tag(collective_name(glyph, axis), "forward" if forward else "backward"),
         )
     )
     return tuple(runs)[1:]
@@ -400,7 +400,7 @@ def sent_tags(sent: Iterable[Sent]) -> RichText:
 
 def costs(step: Apply, notation: Notation) -> tuple[RichText, ...]:
     """Return a collective's price, naive and ring, as written in its box."""
-    return prices(step.op.glyph, collective_axis(step), notation.volume(_whole(step)))
+    return prices(step.op.glyph, collective_axis(step), notation.volume(_larger_end(step)))
 
 
 def glyph_of(step: Apply) -> RichText:

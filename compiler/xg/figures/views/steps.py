@@ -53,7 +53,7 @@ def arguments(step: Apply, notation: Notation) -> RichText:
     if step.origin and step.op.name.startswith("gradient of "):
         step = step.origin
     if "reduction" in step.attrs:
-        return _reduced(step, notation)
+        return _reduction_text(step, notation)
     texts = dict(_lengths(step, notation))
     for own in step.op.own:
         value = step.attrs.get(own.name)
@@ -66,7 +66,7 @@ def arguments(step: Apply, notation: Notation) -> RichText:
     return tuple(run for text in found for run in (*richtext.plain(", "), *text))[1:]
 
 
-def _reduced(loss: Apply, notation: Notation) -> RichText:
+def _reduction_text(loss: Apply, notation: Notation) -> RichText:
     """Return ``mean over B·S``, or ``mean where w = 1`` of a loss whose targets may not all count.
 
     The number of targets is that of all ranks.
@@ -87,7 +87,7 @@ def _reduced(loss: Apply, notation: Notation) -> RichText:
 
 
 def _count(value: Value, notation: Notation) -> str:
-    """Return the number of elements, as in the shape; empty for a part of those of all ranks."""
+    """Return the number of elements as the shape writes it; empty for a part of all ranks."""
     if notation.graph.placements:
         return ""
     shape = notation.graph.shape(value)
@@ -99,18 +99,18 @@ def _count(value: Value, notation: Notation) -> str:
 
 
 def _lengths(step: Apply, notation: Notation) -> Iterator[tuple[str, RichText]]:
-    """Yield the lengths of a use by their names, and `causal` where zeros are in front alone."""
+    """Yield the lengths of a use by name, and `causal` if only the start is padded."""
     held = _windows(step) if "behind" in step.attrs else _held(step.attrs)
     for own in step.op.own:
         length = held.get(own.name)
         if isinstance(own, Length) and isinstance(length, Dim):
-            name = (*richtext.plain(own.name), StyledRun("=")) if _is_named(own) else ()
+            name = (*richtext.plain(own.name), StyledRun("=")) if _shows_name(own) else ()
             yield own.name, (*name, *richtext.number(notation.written(length)))
         elif isinstance(length, str):
             yield own.name, richtext.plain(length)
 
 
-def _is_named(own: Length) -> bool:
+def _shows_name(own: Length) -> bool:
     return own.optional and own.name != "stop"
 
 
@@ -124,7 +124,7 @@ def _held(attrs: Attrs) -> dict[str, object]:
 
 
 def _windows(step: Apply) -> dict[str, object]:
-    """Return the numbers of windows as a file writes them; those of pools are side by side."""
+    """Return the numbers of windows as a file writes them; pools have several."""
     (_, _, width, stride, dilation, before), *_ = step.attrs["cuts"]
     behind, *_ = step.attrs["behind"]
     is_pool = step.op.family == "reduce" and any(own.name == "k" for own in step.op.own)
@@ -255,7 +255,7 @@ def call_node(
 
 
 def differential(text: RichText) -> RichText:
-    """Return what a gradient is of behind a d, several words in parentheses: ``d(Layer norm)``."""
+    """Return a d before the words of an operation, several in parentheses: ``d(Layer norm)``."""
     several = " " in richtext.characters(text)
     inside = (*richtext.plain("("), *text, *richtext.plain(")")) if several else text
     return (StyledRun("d", italic=True), *inside)
@@ -273,11 +273,11 @@ def call_name(call: Call, graph: Graph, graphs: Mapping[str, Graph]) -> RichText
         every = (other for one in graphs.values() for other in _sisters(call, one, graphs))
         if len({other.path for other in every}) < 2 or call.path.casefold() == title.casefold():
             return ()
-    return (*as_named(call), *richtext.plain(", shared" if is_shared else ""))
+    return (*call_alias(call), *richtext.plain(", shared" if is_shared else ""))
 
 
-def as_named(call: Call) -> RichText:
-    """Return ``as head_1``: what a file calls a call, its number below as that of a tensor."""
+def call_alias(call: Call) -> RichText:
+    """Return ``as head_1``: the name that a file gives a call, its number as a subscript."""
     name = tuple(replace(run, bold=False) for run in richtext.symbol(call.path))
     return (*richtext.plain("as "), *name)
 
@@ -319,7 +319,7 @@ def _sizes(call: Call, graphs: Mapping[str, Graph], notation: Notation) -> RichT
 
 
 def _given_sizes(call: Call, graphs: Mapping[str, Graph], notation: Notation) -> dict[str, str]:
-    """Return the sizes of a call that no shape of what goes in or out shows, as they are here."""
+    """Return the sizes of a call that none of its shapes show, in the caller's terms."""
     callee = graphs[call.callee]
     axes = {str(dim) for value in (*callee.inputs, *callee.outputs)
             for dim in callee.types[value].shape}  # fmt: skip
