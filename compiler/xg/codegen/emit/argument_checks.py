@@ -224,7 +224,11 @@ def _is_product_of(dim: Dim, names: Collection[str]) -> bool:
 
 
 def limit_lines(
-    program: IRProgram, scope: Scope, concerns: Callable[[AtMost], bool] = lambda limit: True
+    program: IRProgram,
+    scope: Scope,
+    concerns: Callable[[AtMost], bool] = lambda limit: True,
+    *,
+    indent: int = 4,
 ) -> Iterator[str]:
     """A test and an error in the file's own sizes for each limit that is open."""
     seen: set[tuple[Dim, Dim]] = set()
@@ -236,17 +240,17 @@ def limit_lines(
         smaller, larger = (scope.size(dim).text for dim in pair)
         if limit.smaller == ONE:
             yield f"if {larger} < 1:"
-            yield from _refusal(f"{_size_text(larger)}: {limit.why}")
+            yield from _refusal(f"{_size_text(larger)}: {limit.why}", indent)
             continue
         yield f"if {smaller} > {larger}:"
         yield f'    excess = f"{_size_text(smaller)} is more than {_size_text(larger)}"'
         yield f'    raise ValueError(f"{{excess}}: {limit.why}")'
 
 
-def _refusal(text: str) -> Iterator[str]:
-    """The error, in three lines if one is too short; a method indents it twice."""
+def _refusal(text: str, indent: int) -> Iterator[str]:
+    """The error, in three lines if one is too short where it is indented so far."""
     line = f'    raise ValueError(f"{text}")'
-    if len(line) + 8 <= WIDTH:
+    if len(line) + indent <= WIDTH:
         yield line
     else:
         yield from ("    raise ValueError(", f'        f"{text}"', "    )")

@@ -315,7 +315,10 @@ class _Section:
             return not all(seen >= {*dim.symbols()} for dim in dims)
 
         limits = limit_lines(
-            self.writer.program, scope, lambda each: is_open(each.smaller, each.larger)
+            self.writer.program,
+            scope,
+            lambda each: is_open(each.smaller, each.larger),
+            indent=8,
         )
         return [*limits, *whole.lines(sources, scope, is_open)]
 

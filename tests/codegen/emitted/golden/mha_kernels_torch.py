@@ -241,9 +241,7 @@ def forward(
     _check_names(params, *table)
     _check_floats(params, inputs, "X")
     if S < 1:
-        raise ValueError(
-            f"S = {S}: Attention (attention) needs at least one position"
-        )
+        raise ValueError(f"S = {S}: Attention (attention) needs at least one position")
     if D % N_H:
         raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     Y, saved = mha(params, inputs["X"], seed=seed)
