@@ -257,3 +257,13 @@ def test_states_of_integers_start_as_integers(start: str) -> None:
 def test_states_of_integers_start_in_their_range() -> None:
     with pytest.raises(DiagnosticError, match="301 is more than V = 300"):
         cell("300")
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int8"])
+def test_an_exported_program_widens_narrow_integers(kind: str) -> None:
+    text = "dim B, N = 2\nop F(x [B], k [B] in N) = x*(k - 1) + range[B]*range[B]*50000\n"
+    text += "block A(x [B], k [B] in N) -> y [B] {\n    x -> F<-k : y\n}\n"
+    model = cast(Any, xg.compile(source=text).load("torch")).Model().eval()
+    x, k = torch.ones(4), torch.tensor([0, 1, 1, 0]).to(getattr(torch, kind))
+    found = torch.export.export(model, (x, k)).module()(x, k)["y"]
+    assert found.tolist() == [-1, 50_000, 200_000, 449_999]
