@@ -61,6 +61,20 @@ def _imported(tree: ast.Module, known: Mapping[str, Path]) -> Iterator[str]:
                 yield full if full in known else str(node.module)
 
 
+def named_in_strings(folder: Path) -> Imports:
+    """The modules of rooms that each module names in a string, for an import at run time."""
+    return {
+        _module(file.relative_to(folder)): frozenset(
+            node.value.partition(":")[0]
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if re.fullmatch(r"xg(_[a-z]+)?(\.\w+)+(:\w+)?", node.value)
+            if (folder / node.value.partition(":")[0].replace(".", "/")).with_suffix(".py").exists()
+        )
+        for file in sorted(folder.rglob("*.py"))
+    }
+
+
 def forbidden(imports: Imports, table: Mapping[str, frozenset[str]]) -> list[str]:
     """Imports of a room that the row of the importing room does not name."""
     return [
@@ -142,6 +156,15 @@ def test_rows_name_only_rooms_above_them() -> None:
 def test_rooms_import_what_their_rows_name(compiler: Imports) -> None:
     assert forbidden(compiler, rooms()) == []
     assert sideways(compiler) == []
+
+
+def test_strings_name_modules_that_their_room_may_import(tmp_path: Path) -> None:
+    assert forbidden(named_in_strings(ROOT / "compiler"), rooms()) == []
+    for name, text in (("cost", 'load("xg.cli.show:run")'), ("cli", "")):
+        (tmp_path / "xg" / name).mkdir(parents=True)
+        (tmp_path / "xg" / name / "show.py").write_text(text, encoding="utf-8")
+    found = forbidden(named_in_strings(tmp_path), rooms())
+    assert found == ["xg.cost.show imports xg.cli.show"]
 
 
 @pytest.mark.parametrize("root", ["compiler", "runtime", "grammar"])

@@ -15,9 +15,9 @@ from xg.cli.console import Console
 from xg.cli.dispatch import parse
 from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
 from xg.cli.outputs import TargetFolder, Wanted, outputs_of
-from xg.cli.render.table import aligned
 from xg.cli.verification import by_default
 from xg.codegen.backend import backends
+from xg.cost.table import aligned
 from xg.diagnostics.terminal import counted
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files

@@ -12,8 +12,8 @@ from xg.cli.console import Console
 from xg.cli.dispatch import parse
 from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
 from xg.cli.outputs import Outputs, TargetFolder, Wanted, outputs_of
-from xg.cli.render.table import aligned
 from xg.cli.verification import gradient_lines, rank_lines
+from xg.cost.table import aligned
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, read_project
 from xg.verify.gradient_proof import prove

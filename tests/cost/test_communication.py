@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.cli.render.cost_text import lines
 from xg.cost.communication import Sent, Way, factor, spell_factor, total, total_formula
-from xg.cost.report import CostReport
+from xg.cost.report import CostReport, lines
 from xg.ir.dim import ONE, Dim, number, symbol
 
 TRANSFORMER = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 from xg.cli.console import Console
 from xg.cli.costs import run_all
 from xg.cli.dispatch import parse
-from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends
-from xg.cost.report import machines
+from xg.cost.report import lines, machines
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Source, as_data, render
 from xg.diagnostics.escape import slug, stems
 from xg.driver import Program, compile_project

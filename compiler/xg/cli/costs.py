@@ -14,10 +14,18 @@ from xg.cli.compiling import compile_one, stage_of
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
-from xg.cli.render.cost_text import ESTIMATE, as_data, lines, sizes
-from xg.cli.render.table import aligned, amount, seconds
 from xg.cost.communication import total_bytes, total_formula
-from xg.cost.report import CostReport, Machine, UnreadableMachines, machines
+from xg.cost.report import (
+    ESTIMATE,
+    CostReport,
+    Machine,
+    UnreadableMachines,
+    as_data,
+    lines,
+    machines,
+    sizes,
+)
+from xg.cost.table import aligned, amount, seconds
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project

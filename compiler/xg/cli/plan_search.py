@@ -23,7 +23,6 @@ from xg.cli.console import Console, json_text
 from xg.cli.costs import machines_of
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
-from xg.cli.render.table import aligned, seconds
 from xg.cost.stage_cost import (
     Cluster,
     Formula,
@@ -36,6 +35,7 @@ from xg.cost.stage_cost import (
     stages_of,
     value,
 )
+from xg.cost.table import aligned, seconds
 from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import compile_typed

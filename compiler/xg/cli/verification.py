@@ -17,8 +17,8 @@ from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
 from xg.cli.rank_proofs import prove_on_processes, prove_pipeline_on_processes
 from xg.cli.render.claims import as_data, lines
-from xg.cli.render.table import Column, Table, data_of
 from xg.codegen.backend import Form, backends, default, find, on_processes
+from xg.cost.table import Column, Table, data_of
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.terminal import counted

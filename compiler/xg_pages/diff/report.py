@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from xg.cli.render.table import Column, Evaluated, Table, aligned, data_of, evaluated
 from xg.cost.communication import Sent, Way, total_formula
+from xg.cost.table import Column, Evaluated, Table, aligned, data_of, evaluated
 from xg.ir.dim import ZERO, Dim
 from xg_pages.diff import Change, Difference, Edge
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
-from xg.cli.render.table import Column, Table
 from xg.codegen.backend import Backend, backends
+from xg.cost.table import Column, Table
 from xg.frontend.project.lookup import library_files
 from xg.packages import Finding, load, packages
 

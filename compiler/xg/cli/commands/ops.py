@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from xg.cli.arguments import Rule
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, USAGE
-from xg.cli.render.table import Column, Table, aligned
+from xg.cost.table import Column, Table, aligned
 from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.terminal import columns_of, printable, similar, width
 

@@ -91,8 +91,8 @@ RULES: Final = (
 def run(options: Namespace, console: Console) -> int:
     """Print the view."""
     from xg.cli.compiling import compile_one, stage_of
-    from xg.cli.render.cost_text import lines
     from xg.codegen.emit.module import block_functions
+    from xg.cost.report import lines
     from xg.passes.ir_text.printer import spell_program
 
     if options.form == "xg":

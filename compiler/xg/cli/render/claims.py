@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from xg.cli.render.table import aligned, data_of
+from xg.cost.table import aligned, data_of
 from xg.diagnostics.terminal import printable
 from xg.frontend.examples.binding import Printed
 from xg.verify.examples.claim_check import Array, CheckedDocument, Judged, Verdict

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xg.cli.render.table import aligned, amount
 from xg.cost.communication import total, total_formula
 from xg.cost.report import CostReport
+from xg.cost.table import aligned, amount
 from xg.driver import Program
 from xg.figures import Format, ThemeName, written
 from xg.figures.draw.paint import Timeline, Work, timelines
