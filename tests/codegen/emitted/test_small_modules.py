@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,18 @@ def test_a_cotangent_that_is_a_gradient_too_keeps_its_name(backend: str) -> None
         "X": [[7, 7]],
         "A": [[3, 3]],
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "lines"),
+    [("mlp", "numpy", 400), ("mlp", "torch", 525), ("mha", "numpy", 480), ("mha", "torch", 615)],
+)
+def test_a_module_is_short_and_has_nothing_that_it_does_not_use(
+    name: str, backend: str, lines: int
+) -> None:
+    source = xg.compile(name).source(backend)
+    assert len(source.splitlines()) <= lines
+    functions = re.findall(r"^def (_\w+)", source, re.MULTILINE)
+    assert [each for each in functions if len(re.findall(rf"\b{each}\b", source)) < 2] == []
+    checks = [each for each in functions if each.startswith("_check")]
+    assert checks == ["_check", "_check_floats", "_check_float"]  # the last two are of types

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from xg.codegen.emit.collectives import mesh_lines
 from xg.codegen.emit.forward import Forward
@@ -10,7 +10,7 @@ from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import safe
 from xg.codegen.emit.sizes import Source, denominator_of, read_in_part
 from xg.codegen.emit.spelling import Scope, private
-from xg.codegen.emit.text import WIDTH, Precedence, bracketed, infix
+from xg.codegen.emit.text import WIDTH, Precedence, bracketed, dictionary, infix
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, symbol
 from xg.ir.graph import Apply, Graph, IRProgram, Value
@@ -354,23 +354,44 @@ def float_lines(plan: ModulePlan, params: str = "params") -> list[str]:
     return bracketed(f"{private(FLOATS)}(", [params, "inputs", *names], ")", 4)
 
 
-def first_checks(plan: ModulePlan) -> list[str]:
-    """Lines that refuse another mesh, what is no dict of arrays, and inputs of other names."""
-    plan.helpers.update(dict.fromkeys(("check_named", "check_inputs", "check_names")))
-    known = [f'"{value.name}"' for value in plan.program.main.inputs]
-    inputs = bracketed("_check_inputs(", ["params", "inputs", *known], ")", 4)
-    return [*mesh_lines(plan.program.mesh), *inputs]
+def first_checks(plan: ModulePlan, lines: Iterable[str]) -> list[str]:
+    """Lines that refuse another mesh, what is no dict of arrays, and inputs of other names.
+
+    Of inputs from which `lines` read sizes they also check the number of axes.
+    """
+    main, text = plan.program.main, "\n".join(lines)
+    read = [value for value in main.inputs if f'inputs["{value.name}"].shape' in text]
+    axes = [f'"{value.name}": {len(main.types[value].shape)}' for value in read]
+    names = ", ".join(f'"{value.name}"' for value in main.inputs if value not in read)
+    return [*mesh_lines(plan.program.mesh), *check_lines("inputs", axes, "params", "axes", names)]
 
 
-def checked_names(program: IRProgram) -> list[str]:
-    """The line that refuses parameters of other names than the program's."""
-    return [] if program.partial else ["_check_names(params, *table)"]
+def check_lines(
+    what: str,
+    shapes: Sequence[str],
+    others: str,
+    variable: str,
+    names: str = "",
+    indent: int = 4,
+    arrays: str = "",
+) -> list[str]:
+    """A call of `_check` on the dict `what`, whose arrays may have further `names`.
+
+    Its shapes are those of a `variable` if the line is long; `arrays` is the dict's own variable if
+    that has another name.
+    """
+    rest = f", {others}{', ' * bool(names)}{names})"
+    head = f'_check("{what}", {arrays or what}, '
+    lines = dictionary(head, shapes, rest, indent)
+    if len(lines) == 1:
+        return lines
+    call = f"{head}{variable}{rest}"
+    return [*dictionary(f"{variable} = ", shapes, "", indent), call]
 
 
-def backward_checks(plan: ModulePlan, entry: Forward) -> list[str]:
-    """Lines that refuse other arguments than a backward pass takes."""
-    plan.helpers["check_named"] = None
-    fields = [f'_check_saved(saved, "{name}")' for name in entry.fields.values()][:1]
-    if fields:
-        plan.helpers["check_saved"] = None
-    return [*fields, "_check_named(params=params, d_outputs=d_outputs)"]
+def backward_checks(entry: Forward) -> list[str]:
+    """Lines that refuse what `forward` did not save."""
+    fields = [*entry.fields.values()][:1]
+    wrong = '"saved should be the second result of forward, not its first"'
+    tests = [f'if not hasattr(saved, "{name}"):' for name in fields]
+    return [line for test in tests for line in (test, f"    raise TypeError({wrong})")]

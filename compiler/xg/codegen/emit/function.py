@@ -362,10 +362,13 @@ def _returns(body: Body) -> str:
 
 
 def _docstring(said: Description) -> list[str]:
-    """The meaning and the formula, below it where a line has no room for both."""
+    """The meaning and the formula; the formula alone where a line has no room for both."""
     meaning = said.meaning[:1].upper() + said.meaning[1:]
     one = f'"""{meaning}: {said.formula}."""' if said.formula else f'"""{meaning}."""'
     if len(one) + 4 <= WIDTH:
         return [one]
+    alone = f'"""{said.formula}."""'
+    if said.formula and len(alone) + 4 <= WIDTH:
+        return [alone]
     summary = wrapped(f'"""{meaning}.')
     return [*summary, *(["", *wrapped(f"{said.formula}.")] if said.formula else []), '"""']

@@ -153,52 +153,55 @@ LATER: Final = '''def _later(later: list[Any] | None, part: Any) -> None:
 
 ARRAY: Final = '''def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
-    if name not in arrays:
-        raise ValueError(f"{name} is missing")
-    shape = _shape(arrays[name], name)
-    if len(shape) != axes:
-        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
+    given = {key: array for key, array in arrays.items() if key == name}
+    _check("arrays", given, {name: axes}, {})
     return arrays[name]
-'''
-
-SHAPE: Final = '''def _shape(array: Any, name: str) -> tuple[int, ...]:
-    """The shape of an array; raise TypeError if it is none."""
-    if not hasattr(array, "shape"):
-        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
-    return tuple(array.shape)
 '''
 
 CHECK: Final = '''\
 def _check(
-    given: Mapping[str, Array],
-    others: Mapping[str, Array],
-    shapes: Mapping[str, tuple[int, ...]],
+    what: str,
+    arrays: Any,
+    shapes: Mapping[str, tuple[int, ...] | int],
+    others: Any,
+    *more: str,
 ) -> None:
-    """Raise ValueError if an array is missing, or does not fit those that are given."""
-    arrays = {**given, **others}
-    for name, expected in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"{name} {list(expected)} is missing")
-        shape = _shape(arrays[name], name)
-        if shape != expected:
-            beside = {} if name in given else given
-            for key, array in beside.items():
-                for read, size in zip(expected, shape, strict=False):
-                    if read in _shape(array, key) and read not in shape:
-                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
-                        held = f"as in {name} {list(shape)}"
-                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
-            wrong = f"should have shape {list(expected)}, not {list(shape)}"
-            raise ValueError(f"{name} {wrong}")
-'''
-
-CHECK_NAMES: Final = '''def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
-    """Raise ValueError for an unknown name: its array would have no effect."""
+    """Raise an error if arrays have other names, shapes, or numbers of axes."""
+    for argument, given in ((what, arrays), ("params", others)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{argument} should be a dict: arrays by their names")
+    known = [*shapes, *more]
+    if what == "inputs" and [name for name in known if name in others]:
+        raise ValueError("params and inputs are swapped: params come first")
     names = set(known)
-    for name in arrays:
-        if name not in names:
-            more = ", …" if len(known) > 9 else ""
-            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+    for name in [name for name in arrays if name not in names]:
+        said = ", ".join(known[:9]) + (", …" if len(known) > 9 else "")
+        raise ValueError(f"there is no {name}, but {said}")
+    d = "d" if what == "d_outputs" else ""
+    for name in [name for name in shapes if not d or name in arrays]:
+        shape = shapes[name]
+        wanted = "" if isinstance(shape, int) else f" {list(shape)}"
+        if name not in arrays:
+            raise ValueError(f"{name}{wanted} is missing")
+        if not hasattr(arrays[name], "shape"):
+            wrong = "should be an array: lists and numbers have no shape"
+            raise TypeError(f"{d}{name} {wrong}")
+        found = tuple(arrays[name].shape)
+        if what == "inputs" and "complex" in str(arrays[name].dtype):
+            wrong = f"should have real numbers, not {arrays[name].dtype}"
+            raise TypeError(f"{name} {wrong}")
+        if isinstance(shape, int) and len(found) != shape:
+            wrong = f"should have {shape} axes, not shape {list(found)}"
+            raise ValueError(f"{name} {wrong}")
+        if not isinstance(shape, int) and found != shape:
+            beside = {key: x for key, x in others.items() if hasattr(x, "shape")}
+            for key, array in beside.items():
+                for read, size in zip(shape, found, strict=False):
+                    if read in array.shape and read not in found:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(found)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
+            raise ValueError(f"{d}{name} should have shape{wanted}, not {list(found)}")
 '''
 
 REFUSE_EMPTY: Final = '''def _refuse_empty(**sizes: int) -> None:
@@ -206,44 +209,6 @@ REFUSE_EMPTY: Final = '''def _refuse_empty(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name} = {size}: a parameter needs at least one element")
-'''
-
-CHECK_NAMED: Final = '''def _check_named(**given: Any) -> None:
-    """Raise TypeError for an argument that is not arrays by their names."""
-    for argument, arrays in given.items():
-        if not isinstance(arrays, Mapping):
-            raise TypeError(f"{argument} should be a dict: arrays by their names")
-'''
-
-CHECK_INPUTS: Final = '''\
-def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
-    """Raise TypeError or ValueError for inputs of other names or kinds."""
-    _check_named(params=params, inputs=inputs)
-    if [name for name in known if name in params]:
-        raise ValueError("params and inputs are swapped: params come first")
-    _check_names(inputs, *known)
-    for name, array in inputs.items():
-        if hasattr(array, "dtype") and "complex" in str(array.dtype):
-            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
-'''
-
-CHECK_SAVED: Final = '''def _check_saved(saved: Any, field: str) -> None:
-    """Raise TypeError for what `forward` did not save, which would have the field."""
-    if not hasattr(saved, field):
-        raise TypeError("saved should be the second result of forward, not its first")
-'''
-
-CHECK_COTANGENTS: Final = '''\
-def _check_cotangents(
-    d_outputs: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Raise ValueError for a cotangent of no output, or of another shape than that."""
-    _check_names(d_outputs, *shapes)
-    for name, array in d_outputs.items():
-        shape = _shape(array, f"d{name}")
-        if shape != shapes[name]:
-            wrong = f"should have shape {list(shapes[name])}, not {list(shape)}"
-            raise ValueError(f"d{name} {wrong}")
 '''
 
 COPY: Final = '''def _copy(saved: Any) -> Any:
@@ -258,13 +223,7 @@ COPY: Final = '''def _copy(saved: Any) -> Any:
 
 HELPERS: Final[Mapping[str, str]] = {
     "check": CHECK,
-    "shape": SHAPE,
-    "check_named": CHECK_NAMED,
-    "check_inputs": CHECK_INPUTS,
-    "check_names": CHECK_NAMES,
     "refuse_empty": REFUSE_EMPTY,
-    "check_saved": CHECK_SAVED,
-    "check_cotangents": CHECK_COTANGENTS,
     "array": ARRAY,
     "add": ADD,
     "later": LATER,
@@ -386,7 +345,7 @@ class ModuleWriter:
 
     def _helpers(self) -> list[list[str]]:
         """Functions that are the same in every backend."""
-        helpers = {"check": None, "shape": None, **self.plan.helpers}
+        helpers = {"check": None, **self.plan.helpers}
         return [text.splitlines() for name, text in HELPERS.items() if name in helpers]
 
     def _support(self) -> list[list[str]]:
@@ -473,11 +432,19 @@ def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
     names = ["self", *_tuple(kinds, {})]
     assignments = [f"self.{name} = {name}{shapes.get(name, '')}" for name in kinds]
     return [
-        *bracketed("_fields = (", fields, ")", 4),
+        *_fields(fields),
         "",
         *bracketed("def __init__(", names, ") -> None:", 4),
         *indented(assignments),
     ]
+
+
+def _fields(names: Sequence[str]) -> list[str]:
+    """The names of fields on one line, or each on its own, as the formatter has tuples."""
+    line = f"_fields = ({', '.join(names)})"
+    if len(line) + 4 <= WIDTH:
+        return [line]
+    return ["_fields = (", *(f"    {name.rstrip(',')}," for name in names), ")"]
 
 
 def _joined(parts: Sequence[Sequence[str]]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from xg.codegen.emit.argument_checks import (
     backward_checks,
-    checked_names,
+    check_lines,
     first_checks,
     float_lines,
     given_range_lines,
@@ -88,8 +88,7 @@ class PublicWriter:
         graph, scope = self.graph, Scope(self.graph.sizes)
         given = self._given_arrays()
         limits = [*limit_lines(self.plan.program, scope), *self.params.whole.lines(given, scope)]
-        inside = [*checked_names(self.plan.program), *float_lines(self.plan)]
-        inside += [*given_range_lines(self.plan, scope), *limits]
+        inside = [*float_lines(self.plan), *given_range_lines(self.plan, scope), *limits]
         inside += width_lines(self.plan, scope) if self.dialect.checks_width else []
         lines = [*self._checked(given, tuple(scope.needed)), *inside]
         fresh = Names(mentioned(lines))
@@ -98,7 +97,7 @@ class PublicWriter:
         random = graph.key in self.plan.random
         seeded = "Without a seed dropout is off." if random else "The seed is not used."
         doc = ['"""Outputs by name, and the values that `backward` needs.', "", seeded, '"""']
-        body = [*doc, *first_checks(self.plan), *lines, *self._entry_call(names)]
+        body = [*doc, *first_checks(self.plan, lines), *lines, *self._entry_call(names)]
         body += dictionary("return ", results, ", saved", 4)
         seed = f"seed: {self.dialect.spelling.seed} = None"
         parameters = ["params: Params", "inputs: Mapping[str, Array]", "*", seed]
@@ -114,7 +113,7 @@ class PublicWriter:
     def _checked(self, sources: Sequence[Source], needed: Sequence[str] = ()) -> list[str]:
         """Lines that find the sizes, also those `needed`, and check all shapes."""
         graph, scope = self.graph, Scope(self.graph.sizes)
-        shapes = [f'shapes["{value.name}"] = {self._shape(value, scope)}' for value in graph.inputs]
+        shapes = [f'"{value.name}": {self._shape(value, scope)}' for value in graph.inputs]
         symbols = dict.fromkeys((*self.params.sizes, *needed, *scope.needed))
         sizes, span, inner = graph.sizes, graph.span, given_inner(self.plan, graph)
         numbers = sizes.defaults
@@ -123,16 +122,19 @@ class PublicWriter:
         lines = [
             *located.lines,
             *self._param_shapes(),
-            *shapes,
-            "_check(inputs, params, shapes)",
+            *(check_lines("inputs", shapes, "{}", "shapes") if shapes else []),
         ]
         if "_array" in mentioned(lines):
             self.plan.helpers["array"] = None
         return lines
 
     def _param_shapes(self) -> list[str]:
-        """Lines that find the shapes of the parameters to be checked: of all."""
-        return self.params.shapes()
+        """Lines that check all parameters; of a part of a program there may be more."""
+        names = ", *params" if self.plan.program.partial else ""
+        return [
+            *self.params.shapes(named=False),
+            f'_check("params", params, shapes, inputs{names})',
+        ]
 
     def _entry_call(self, results: list[str]) -> list[str]:
         params = gathered_params(self.plan, reverse=False)
@@ -147,7 +149,7 @@ class PublicWriter:
         backward = self.plan.program.backwards[graph.key]
         symbols = (*graph.sizes.defaults, *graph.sizes.definitions)
         names = Names(map(spell_symbol, symbols))
-        seeds, lines = self._seeds(scope, names)
+        seeds, checked, lines = self._seeds(scope, names)
         constant = self._constant(scope)
         size_lines = self._located(scope)
         self.plan.constants.update(size_lines.constants)
@@ -157,11 +159,12 @@ class PublicWriter:
         head = f"{', '.join(results)} = {call}" if results else call
         in_parts = is_in_parts(self.plan.program)
         given = [gathered_params(self.plan, reverse=True), "saved", *seeds, "grads"]
-        checks = backward_checks(self.plan, self.entry)
+        checks = backward_checks(self.entry)
         body = [
-            *_like(self.dialect, mentioned([*lines, *constant])),
             *size_lines.lines,
-            *lines,
+            *lines[:checked],
+            *_like(self.dialect, mentioned([*lines, *constant])),
+            *lines[checked:],
             no_gradients(self.plan),
             *bracketed(head, [*given, *(["later"] if in_parts else [])], ")", 4),
             *(_handed(self.plan, str(v.name), n) for v, n in zip(inputs, results, strict=True)),
@@ -243,10 +246,11 @@ class PublicWriter:
         sources = [*self._saved_sources(), *self._param_sources()]
         return _behind(self.plan, self.graph, scope.needed, sources, self.lost)
 
-    def _seeds(self, scope: Scope, fresh: Names) -> tuple[list[str], list[str]]:
+    def _seeds(self, scope: Scope, fresh: Names) -> tuple[list[str], int, list[str]]:
         """A name for the cotangent of every float output, and lines that check and fetch them.
 
-        One value may be an output under two names: then its cotangent is the sum of theirs.
+        The number is that of the lines that check. One value may be an output under two names: then
+        its cotangent is the sum of theirs.
         """
         names: dict[Value, str] = {}
         lines: list[str] = []
@@ -268,8 +272,8 @@ class PublicWriter:
                 f"if {seed} is None:",
                 *indented(broken(f"{seed} = {self._nothing(value, scope)}", 8)),
             ]
-        self.plan.helpers["check_cotangents"] = None
-        return list(names.values()), [*_checked_cotangents(shapes, fresh), *lines]
+        checks = check_lines("d_outputs", shapes, "params", fresh.fresh("shapes"))
+        return list(names.values()), len(checks), [*checks, *lines]
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -282,6 +286,8 @@ class PublicWriter:
     def _given(self, arrays: str, values: Sequence[Value]) -> list[Source]:
         """Arrays as they come from outside, where one may be missing."""
         shapes = [(v, self.graph.types[v].shape) for v in values]
+        if arrays == "inputs":  # checked already
+            return [(f'inputs["{v.name}"]', shape) for v, shape in shapes]
         return [(f'_array({arrays}, "{v.name}", {len(shape)})', shape) for v, shape in shapes]
 
     def _param_sources(self) -> list[Source]:
@@ -356,12 +362,3 @@ def _is_complete(program: IRProgram) -> bool:
         if any(call.loop and call.loop.length.constant is None for call in calls):
             return False  # over an axis of length 0 nothing is added
     return True
-
-
-def _checked_cotangents(shapes: Sequence[str], fresh: Names) -> list[str]:
-    """The lines that refuse cotangents of other names or shapes than the outputs have."""
-    inside = dictionary("_check_cotangents(d_outputs, ", shapes, ")", 4)
-    if len(inside) == 1:
-        return inside
-    name = fresh.fresh("shapes")
-    return [*dictionary(f"{name} = ", shapes, "", 4), f"_check_cotangents(d_outputs, {name})"]

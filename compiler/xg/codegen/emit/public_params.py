@@ -118,8 +118,15 @@ class ParamsWriter:
         """The public ones, in reading order."""
         return [self._init(), *([self._cuts(), SHARD, GATHER] if self.is_cut else [])]
 
-    def shapes(self, unless: str = "") -> list[str]:
-        """Lines that find the shape of every parameter, from known sizes; of none `unless` …"""
+    def shapes(self, unless: str = "", *, named: bool = True) -> list[str]:
+        """Lines that find the shape of every parameter, from known sizes; of none `unless` …
+
+        The table gets a name if it is `named`, or long.
+        """
+        names = ", ".join(self._given())
+        line = f"shapes = {{name: shape for name, (shape, _) in _param_table({names}).items()}}"
+        if not (unless or named) and len(line) + 4 <= WIDTH:
+            return [line]
         lines = bracketed("table = _param_table(", self._given(), ")", 8 if unless else 4)
         if unless:
             kind = table_type(self.plan.program)

@@ -12,7 +12,6 @@ from typing import Final
 
 from xg.codegen.emit.argument_checks import (
     cache_lines,
-    checked_names,
     first_checks,
     given_range_lines,
     limit_lines,
@@ -108,17 +107,17 @@ class StepWriter(PublicWriter):
             self.plan.helpers["array"] = None
         if not self._checks_once:
             return located.lines
-        shapes = [*self.params.shapes(), "_check({}, params, shapes)"]
-        return ["_check_named(params=params)", *located.lines, *shapes, *self._names()]
+        shapes = [*self.params.shapes(), '_check("params", params, shapes, {}, *params)']
+        return [*_dict_lines("params"), *located.lines, *shapes, *self._names()]
 
     def _names(self) -> list[str]:
         """Lines that check the names of parameters, numbers of parameters among them."""
-        checks = checked_names(self.plan.program)
+        partial = self.plan.program.partial
         if self.numbers is None:
-            return checks
+            return [] if partial else ['_check("params", params, {}, {}, *table)']
         return [
             *bracketed("numbers = _number_names(", self.numbers.given(), ")", 8),
-            *(line.replace("*table", "*table, *numbers") for line in checks),
+            *([] if partial else ['_check("params", params, {}, {}, *table, *numbers)']),
         ]
 
     def _added(self) -> list[str]:
@@ -140,7 +139,8 @@ class StepWriter(PublicWriter):
         return [f"if not {IS_PREPARED}:", *indented(lines)]
 
     def _param_shapes(self) -> list[str]:
-        return self.params.shapes(IS_PREPARED if self._checks_once else "")
+        shapes = self.params.shapes(IS_PREPARED if self._checks_once else "")
+        return [*shapes, '_check("params", params, shapes, inputs, *params)']
 
     @property
     def _prepares(self) -> bool:
@@ -238,13 +238,13 @@ class StepWriter(PublicWriter):
         table = self._table_of(spell_symbol(str(self._past)))
         body = [
             '"""Outputs at the new positions by name, and the cache with these positions."""',
-            *first_checks(self.plan),
-            "_check_named(cache=cache)",
+            *first_checks(self.plan, lines),
+            *_dict_lines("cache"),
             *lines,
             *bracketed("cached = _cache_table(", table, ")", 4),
-            "_check({}, cache, {name: shape for name, (shape, _) in cached.items()})",
+            "shapes = {name: shape for name, (shape, _) in cached.items()}",
+            '_check("cache", cache, shapes, {})',
             *self._completed(),
-            "_check_names(cache, *cached)",
             *refusals,
             *typed_lines(self.plan),
             *cache_lines(self.plan),
@@ -286,3 +286,9 @@ class StepWriter(PublicWriter):
         yield from limit_lines(
             self.plan.program, scope, lambda limit: self._past in limit.smaller.symbols()
         )
+
+
+def _dict_lines(name: str) -> list[str]:
+    """Lines that refuse an argument which has no arrays by names."""
+    wrong = f'"{name} should be a dict: arrays by their names"'
+    return [f"if not isinstance({name}, Mapping):", f"    raise TypeError({wrong})"]

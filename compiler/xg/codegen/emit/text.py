@@ -107,6 +107,28 @@ def broken(code: str, indent: int = 4) -> list[str]:
     return bracketed(head, arguments(inside), ")", indent)
 
 
+def parenthesized(code: str, indent: int) -> list[str]:
+    """An expression in parentheses: too long, it begins a line with each of its last operators."""
+    if indent + len(code) <= WIDTH:
+        return [code]
+    for signs in ("+-", "@*/%"):
+        lines = _at_operators(code, signs)
+        if len(lines) > 1 and all(indent + len(line) <= WIDTH for line in lines):
+            return lines
+    return broken(code, indent)
+
+
+def _at_operators(code: str, signs: str) -> list[str]:
+    """The code with a new line before each of these operators outside all brackets."""
+    lines, depth, start = list[str](), 0, 0
+    for position, char in enumerate(code):
+        depth += (char in "([{") - (char in ")]}")
+        if depth == 0 and char in signs and code[position - 1 : position + 2] == f" {char} ":
+            lines.append(code[start : position - 1])
+            start = position
+    return [*lines, code[start:]]
+
+
 def commented(code: str, comment: str, indent: int = 4) -> list[str]:
     """A statement with a comment behind its first line; broken, if that is too long.
 
@@ -124,7 +146,7 @@ def commented(code: str, comment: str, indent: int = 4) -> list[str]:
             return [f"{first}  # {comment}", *rest]
     if targets:
         beside, *below = _in_two(comment, room - len(head) - len("(  # "), room - len("    # "))
-        lines = [*(f"# {line}" for line in below), *broken(value, indent + 4)]
+        lines = [*(f"# {line}" for line in below), *parenthesized(value, indent + 4)]
         return [f"{head}(  # {beside}" if beside else f"{head}(", *indented(lines), ")"]
     *before, last = broken(code, indent)
     return [*before, f"{last}  # {comment}"]

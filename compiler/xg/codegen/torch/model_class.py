@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xg.codegen.emit.argument_checks import FLOATS, limit_lines, range_lines
+from xg.codegen.emit.argument_checks import FLOATS, check_lines, limit_lines, range_lines
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module_plan import ModulePlan, size_variables
 from xg.codegen.emit.names import Names, mentioned, safe, spell_symbol
@@ -55,10 +55,8 @@ def shape_lines(
         f'"{value.name}": {tuple_of(scope.shape(graph.types[value].shape))}'
         for value in _known(graph, own)
     ]
-    lines = dictionary(f"_check({given}, {{}}, ", items, ")", 8) if items else []
-    if len(lines) < 2:
-        return lines
-    return [*dictionary(f"{wanted} = ", items, "", 8), f"_check({given}, {{}}, {wanted})"]
+    more = "" if len(items) == len(graph.inputs) else f"*{given}"
+    return check_lines("arrays", items, "{}", wanted, more, 8, given) if items else []
 
 
 def _known(graph: Graph, own: Sequence[Source]) -> Iterator[Value]:
@@ -113,12 +111,19 @@ class _Section:
         support = [SHAPES, *([WEIGHTS] if self.modules else [])]
         support += [PATHS] if "paths" in self.plan.helpers else []
         support += [SETTLE] if self.plan.moved and self.steps else []
-        support += around(self.plan.frees_saved, several) if self.steps else []
+        flat = not self.plan.frees_saved and all(map(self._saves_tensors, self.steps))
+        support += around(self.plan.frees_saved, several, flat=flat) if self.steps else []
         return Sections(public, steps, [list(text.rstrip().splitlines()) for text in support])
 
     @property
     def plan(self) -> ModulePlan:
         return self.writer.plan
+
+    def _saves_tensors(self, key: str) -> bool:
+        """Whether a block saves tensors alone: no records of calls, sizes or seeds."""
+        forward, sizes = self.writer.saved[key]
+        records = any(value.role == "saved" for value in forward.fields)
+        return not (records or sizes or key in self.plan.redrawn)
 
     def _calls(self) -> Iterator[Call]:
         yield from self.entry.calls

@@ -15,7 +15,7 @@ from xg.codegen.emit.public_params import frozen_patterns, learns_function
 from xg.codegen.emit.text import bracketed, dictionary, indented, wrapped
 from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.model_class import model_section
-from xg.codegen.torch.templates import SETTLE, around
+from xg.codegen.torch.templates import ARRIVED, SETTLE, around
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Backward, Call, Graph, IRProgram
 
@@ -100,7 +100,7 @@ def rank_model_section(writer: ModuleWriter) -> Sections:
     support = [
         keep,
         *([SETTLE] if writer.plan.moved else []),
-        *around(writer.plan.frees_saved, several=False),
+        *(part for part in around(writer.plan.frees_saved, several=True) if part is not ARRIVED),
     ]
     return Sections(
         [_model(writer, entry)],

@@ -67,24 +67,31 @@ PATHS: Final = '''def _paths(params: Params, at: str) -> list[str]:
     return [f"{at}.{i}" for i in dict.fromkeys([name.split(".")[0] for name in below])]
 '''
 
-REMEMBER: Final = '''def _remember(
+_REMEMBER: Final = """{head}
+    tensors = [*params.values(), *inputs]
+    ctx.names, ctx.inputs = tuple(params), len(inputs)
+    ctx.kept = {kept}
+    ctx.save_for_backward(*tensors{rest}){results}
+    device = tensors[0].device.type if tensors else "cpu"
+    enabled = torch.is_autocast_enabled(device)
+    ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
+"""
+
+_HEAD: Final = '''def _remember(ctx: Any, params: Params, inputs: list[Array], saved: Any) -> None:
+    """Hand autograd what the backward pass needs; it frees tensors after their use."""'''
+
+_HEAD_OF_SEVERAL: Final = '''def _remember(
     ctx: Any, params: Params, inputs: list[Array], saved: Any, *results: Array
 ) -> None:
     """Hand autograd what the backward pass needs: it frees every tensor after its use.
 
     Of several results some may have no cotangent: torch is not to make zeros for them.
-    """
-    tensors = [*params.values(), *inputs]
-    ctx.names, ctx.inputs = tuple(params), len(inputs)
-    ctx.kept = _packed(saved, tensors)
-    ctx.save_for_backward(*tensors)
+    """'''
+
+_RESULTS: Final = """
     if results:
         ctx.set_materialize_grads(False)
-        ctx.results = [(y.shape, y.dtype, y.device) for y in results]
-    device = tensors[0].device.type if tensors else "cpu"
-    enabled = torch.is_autocast_enabled(device)
-    ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
-'''
+        ctx.results = [(y.shape, y.dtype, y.device) for y in results]"""
 
 SETTLE: Final = '''def _settle(params: Params, moved: Params) -> None:
     """Running statistics in the place of earlier ones, which no backward pass reads."""
@@ -124,7 +131,7 @@ _RECALL: Final = '''def _recall(ctx: Any) -> tuple[Params, list[Array], Any]:
     tensors = iter(ctx.saved_tensors){clear}
     params = {name: next(tensors) for name in ctx.names}
     inputs = [next(tensors) for _ in range(ctx.inputs)]
-    return params, inputs, _unpacked(ctx.kept, tensors)
+    return params, inputs, {saved}
 '''
 
 _CLEAR: Final = """
@@ -162,18 +169,30 @@ UNPACKED: Final = '''def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
 '''
 
 
-def around(releases: bool, several: bool) -> list[str]:
+def around(releases: bool, several: bool, *, flat: bool = False) -> list[str]:
     """The code around a model whose blocks save records that are freed in parts, or else tuples.
 
-    `several` is whether any has more than one result.
+    `several` is whether any has more than one result; `flat` records have nothing but tensors.
     """
     what = "Parameters, inputs and saved values"
     if releases:
         what += "; the backward pass alone keeps them now."
     else:
         what += ", as the forward pass had them."
-    recall = _RECALL.replace("{what}", what).replace("{clear}", _CLEAR if releases else "")
+    remember = (
+        _REMEMBER.replace("{head}", _HEAD_OF_SEVERAL if several else _HEAD)
+        .replace("{kept}", "saved.__class__" if flat else "_packed(saved, tensors)")
+        .replace("{rest}", ", *saved" if flat else "")
+        .replace("{results}", _RESULTS if several else "")
+    )
+    recall = (
+        _RECALL.replace("{what}", what)
+        .replace("{clear}", _CLEAR if releases else "")
+        .replace("{saved}", "ctx.kept(*tensors)" if flat else "_unpacked(ctx.kept, tensors)")
+    )
+    if flat:
+        return [remember, recall, *([ARRIVED] if several else []), AS_BEFORE]
     of_object = "[(name, saved.__dict__[name]) for name in saved._fields]"
     packed = _PACKED.replace("{fields}", of_object if releases else "saved._asdict().items()")
     arrived = [ARRIVED] if several else []
-    return [REMEMBER, recall, *arrived, AS_BEFORE, KEPT, packed, UNPACKED]
+    return [remember, recall, *arrived, AS_BEFORE, KEPT, packed, UNPACKED]

@@ -119,14 +119,12 @@ def forward(
 
     Without a seed dropout is off.
     """
-    _check_inputs(params, inputs, "X")
-    B, S, D = _array(inputs, "X", 3).shape
+    _check("inputs", inputs, {"X": 3}, params)
+    B, S, D = inputs["X"].shape
     D_ff = 4 * D
-    table = _param_table(D=D, D_ff=D_ff)
-    shapes = {name: shape for name, (shape, _) in table.items()}
-    shapes["X"] = (B, S, D)
-    _check(inputs, params, shapes)
-    _check_names(params, *table)
+    shapes = {name: shape for name, (shape, _) in _param_table(D=D, D_ff=D_ff).items()}
+    _check("params", params, shapes, inputs)
+    _check("inputs", inputs, {"X": (B, S, D)}, {})
     _check_floats(params, inputs, "X")
     Y, saved = mlp(params, inputs["X"], seed=seed)
     return {"Y": Y}, saved
@@ -134,11 +132,11 @@ def forward(
 
 def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) -> Params:
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
-    _check_saved(saved, "X")
-    _check_named(params=params, d_outputs=d_outputs)
-    dtype = next(iter({**params, **d_outputs}.values())).dtype
+    if not hasattr(saved, "X"):
+        raise TypeError("saved should be the second result of forward, not its first")
     B, S, D = saved.X.shape
-    _check_cotangents(d_outputs, {"Y": (B, S, D)})
+    _check("d_outputs", d_outputs, {"Y": (B, S, D)}, params)
+    dtype = next(iter({**params, **d_outputs}.values())).dtype
     dY = d_outputs.get("Y")
     if dY is None:
         dY = jnp.zeros((B, S, D), dtype)
@@ -181,10 +179,7 @@ def _in_float32(rounded: int = 0) -> Callable[..., Any]:
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
-    """Normalizes the last axis, scales by γ, shifts by β.
-
-    Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
-    """
+    """Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)."""
     mean = x.mean(axis=-1, keepdims=True)
     centred = x - mean
     rstd = 1 / jnp.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
@@ -192,19 +187,13 @@ def layer_norm(
 
 
 def gelu(x: Array) -> Array:
-    """X times the probability that a normal number is below x, by tanh.
-
-    Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³).
-    """
+    """Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³)."""
     t = jnp.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
     return 0.5 * x * (1 + t)
 
 
 def dropout(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
-    """Drops numbers with probability p; the others are scaled to keep the mean.
-
-    Y = m ⊙ X / (1 - p), m = 0 or 1.
-    """
+    """Y = m ⊙ X / (1 - p), m = 0 or 1."""
     keep = _keep_mask(x.shape, p, seed, place)
     return _drop(x, keep, 1 - p), keep
 
@@ -261,60 +250,48 @@ def _param_table(*, D: int, D_ff: int) -> ParamTable:
 
 
 def _check(
-    given: Mapping[str, Array],
-    others: Mapping[str, Array],
-    shapes: Mapping[str, tuple[int, ...]],
+    what: str,
+    arrays: Any,
+    shapes: Mapping[str, tuple[int, ...] | int],
+    others: Any,
+    *more: str,
 ) -> None:
-    """Raise ValueError if an array is missing, or does not fit those that are given."""
-    arrays = {**given, **others}
-    for name, expected in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"{name} {list(expected)} is missing")
-        shape = _shape(arrays[name], name)
-        if shape != expected:
-            beside = {} if name in given else given
-            for key, array in beside.items():
-                for read, size in zip(expected, shape, strict=False):
-                    if read in _shape(array, key) and read not in shape:
-                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
-                        held = f"as in {name} {list(shape)}"
-                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
-            wrong = f"should have shape {list(expected)}, not {list(shape)}"
-            raise ValueError(f"{name} {wrong}")
-
-
-def _shape(array: Any, name: str) -> tuple[int, ...]:
-    """The shape of an array; raise TypeError if it is none."""
-    if not hasattr(array, "shape"):
-        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
-    return tuple(array.shape)
-
-
-def _check_named(**given: Any) -> None:
-    """Raise TypeError for an argument that is not arrays by their names."""
-    for argument, arrays in given.items():
-        if not isinstance(arrays, Mapping):
+    """Raise an error if arrays have other names, shapes, or numbers of axes."""
+    for argument, given in ((what, arrays), ("params", others)):
+        if not isinstance(given, Mapping):
             raise TypeError(f"{argument} should be a dict: arrays by their names")
-
-
-def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
-    """Raise TypeError or ValueError for inputs of other names or kinds."""
-    _check_named(params=params, inputs=inputs)
-    if [name for name in known if name in params]:
+    known = [*shapes, *more]
+    if what == "inputs" and [name for name in known if name in others]:
         raise ValueError("params and inputs are swapped: params come first")
-    _check_names(inputs, *known)
-    for name, array in inputs.items():
-        if hasattr(array, "dtype") and "complex" in str(array.dtype):
-            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
-
-
-def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
-    """Raise ValueError for an unknown name: its array would have no effect."""
     names = set(known)
-    for name in arrays:
-        if name not in names:
-            more = ", …" if len(known) > 9 else ""
-            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+    for name in [name for name in arrays if name not in names]:
+        said = ", ".join(known[:9]) + (", …" if len(known) > 9 else "")
+        raise ValueError(f"there is no {name}, but {said}")
+    d = "d" if what == "d_outputs" else ""
+    for name in [name for name in shapes if not d or name in arrays]:
+        shape = shapes[name]
+        wanted = "" if isinstance(shape, int) else f" {list(shape)}"
+        if name not in arrays:
+            raise ValueError(f"{name}{wanted} is missing")
+        if not hasattr(arrays[name], "shape"):
+            wrong = "should be an array: lists and numbers have no shape"
+            raise TypeError(f"{d}{name} {wrong}")
+        found = tuple(arrays[name].shape)
+        if what == "inputs" and "complex" in str(arrays[name].dtype):
+            wrong = f"should have real numbers, not {arrays[name].dtype}"
+            raise TypeError(f"{name} {wrong}")
+        if isinstance(shape, int) and len(found) != shape:
+            wrong = f"should have {shape} axes, not shape {list(found)}"
+            raise ValueError(f"{name} {wrong}")
+        if not isinstance(shape, int) and found != shape:
+            beside = {key: x for key, x in others.items() if hasattr(x, "shape")}
+            for key, array in beside.items():
+                for read, size in zip(shape, found, strict=False):
+                    if read in array.shape and read not in found:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(found)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
+            raise ValueError(f"{d}{name} should have shape{wanted}, not {list(found)}")
 
 
 def _refuse_empty(**sizes: int) -> None:
@@ -322,34 +299,6 @@ def _refuse_empty(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name} = {size}: a parameter needs at least one element")
-
-
-def _check_saved(saved: Any, field: str) -> None:
-    """Raise TypeError for what `forward` did not save, which would have the field."""
-    if not hasattr(saved, field):
-        raise TypeError("saved should be the second result of forward, not its first")
-
-
-def _check_cotangents(
-    d_outputs: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Raise ValueError for a cotangent of no output, or of another shape than that."""
-    _check_names(d_outputs, *shapes)
-    for name, array in d_outputs.items():
-        shape = _shape(array, f"d{name}")
-        if shape != shapes[name]:
-            wrong = f"should have shape {list(shapes[name])}, not {list(shape)}"
-            raise ValueError(f"d{name} {wrong}")
-
-
-def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
-    """Get an array by its name; raise ValueError if it has another number of axes."""
-    if name not in arrays:
-        raise ValueError(f"{name} is missing")
-    shape = _shape(arrays[name], name)
-    if len(shape) != axes:
-        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
-    return arrays[name]
 
 
 def _is_float(x: Any) -> bool:

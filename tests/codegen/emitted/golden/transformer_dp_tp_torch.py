@@ -524,18 +524,16 @@ def forward(
     Without a seed dropout is off.
     """
     check_mesh({"N_D": 2, "N_T": 2})
-    _check_inputs(params, inputs, "ids", "t")
-    S = _array(inputs, "ids", 2).shape[1]
+    _check("inputs", inputs, {"ids": 2}, params, "t")
+    S = inputs["ids"].shape[1]
     V, D = _array(params, "E", 2).shape
     S_max = _array(params, "P", 2).shape[0]
-    B = _array(inputs, "ids", 2).shape[0] * N_D
+    B = inputs["ids"].shape[0] * N_D
     D_ff = 4 * D
     table = _param_table(V=V, D=D, S_max=S_max, N_L=N_L, N_T=N_T, D_ff=D_ff)
     shapes = {name: shape for name, (shape, _) in table.items()}
-    shapes["ids"] = (B // N_D, S)
-    shapes["t"] = (B // N_D, S)
-    _check(inputs, params, shapes)
-    _check_names(params, *table)
+    _check("params", params, shapes, inputs)
+    _check("inputs", inputs, {"ids": (B // N_D, S), "t": (B // N_D, S)}, {})
     _check_floats(params, inputs)
     inputs = dict(inputs)
     inputs["ids"] = _integers(inputs["ids"], "ids", V)
@@ -551,14 +549,14 @@ def forward(
 @torch.no_grad()
 def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> Params:
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
-    _check_saved(saved, "ids")
-    _check_named(params=params, d_outputs=d_outputs)
-    like = next(iter({**params, **d_outputs}.values()))
-    dtype, device = like.dtype, like.device
+    if not hasattr(saved, "ids"):
+        raise TypeError("saved should be the second result of forward, not its first")
     S = saved.ids.shape[1]
     V = saved.transpose.shape[1]
     B = saved.ids.shape[0] * N_D
-    _check_cotangents(d_outputs, {"Z": (B // N_D, S, V), "loss": ()})
+    _check("d_outputs", d_outputs, {"Z": (B // N_D, S, V), "loss": ()}, params)
+    like = next(iter({**params, **d_outputs}.values()))
+    dtype, device = like.dtype, like.device
     dZ = d_outputs.get("Z")
     if dZ is None:
         dZ = torch.zeros((B // N_D, S, V), dtype=dtype, device=device)
@@ -704,10 +702,7 @@ def _in_float32(rounded: int = 0) -> Callable[..., Any]:
 
 
 def scale_mask(a: Array, scale: float, S: int, S_k: int) -> Array:
-    """Scales scores, and hides those of keys after their query.
-
-    z_ij = α a_ij if j <= i + S_k - S, else -inf.
-    """
+    """z_ij = α a_ij if j <= i + S_k - S, else -inf."""
     part = torch.arange(-S + S_k, S_k, device=a.device)[..., None]
     visible = part >= torch.arange(S_k, device=a.device)
     return torch.where(visible, a * scale, -torch.inf)
@@ -715,10 +710,7 @@ def scale_mask(a: Array, scale: float, S: int, S_k: int) -> Array:
 
 @_in_float32(1)
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis; a row that is masked everywhere gives zeros.
-
-    p_i = exp(z_i) / Σ_j exp(z_j).
-    """
+    """p_i = exp(z_i) / Σ_j exp(z_j)."""
     peak = z.amax(dim=-1, keepdim=True)
     e = torch.exp(z - torch.where(peak > -torch.inf, peak, 0))
     total = e.sum(dim=-1, keepdim=True)
@@ -726,10 +718,7 @@ def softmax(z: Array) -> Array:
 
 
 def dropout(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
-    """Drops numbers with probability p; the others are scaled to keep the mean.
-
-    Y = m ⊙ X / (1 - p), m = 0 or 1.
-    """
+    """Y = m ⊙ X / (1 - p), m = 0 or 1."""
     keep = _keep_part(x, p, seed, place, mesh_places((-4, "N_D"), (-3, "N_T")))
     return _drop(x, keep, 1 - p), keep
 
@@ -753,10 +742,7 @@ def d_scale_mask(dz: Array, scale: float, S: int, S_k: int) -> Array:
 
 
 def gelu(x: Array) -> Array:
-    """X times the probability that a normal number is below x, by tanh.
-
-    Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³).
-    """
+    """Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³)."""
     t = torch.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
     return 0.5 * x * (1 + t)
 
@@ -777,10 +763,7 @@ def d_gelu(dy: Array, x: Array) -> Array:
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
-    """Normalizes the last axis, scales by γ, shifts by β.
-
-    Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
-    """
+    """Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)."""
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
     rstd = 1 / torch.sqrt((centred**2).mean(dim=-1, keepdim=True) + eps)
@@ -788,10 +771,7 @@ def layer_norm(
 
 
 def dropout_3(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
-    """Drops numbers with probability p; the others are scaled to keep the mean.
-
-    Y = m ⊙ X / (1 - p), m = 0 or 1.
-    """
+    """Y = m ⊙ X / (1 - p), m = 0 or 1."""
     keep = _keep_part(x, p, seed, place, mesh_places((-3, "N_D")))
     return _drop(x, keep, 1 - p), keep
 
@@ -816,10 +796,7 @@ def d_layer_norm(
 
 @_in_float32(1)
 def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
-    """Cross-entropy of the softmax of logits with integer targets.
-
-    loss = Σ (log Σ_j exp(z_j) - z_t) / count.
-    """
+    """loss = Σ (log Σ_j exp(z_j) - z_t) / count."""
     peak = z.amax(dim=-1, keepdim=True)
     shifted = z - peak
     log_total = torch.log(torch.exp(shifted).sum(dim=-1, keepdim=True))
@@ -882,60 +859,48 @@ def _param_table(
 
 
 def _check(
-    given: Mapping[str, Array],
-    others: Mapping[str, Array],
-    shapes: Mapping[str, tuple[int, ...]],
+    what: str,
+    arrays: Any,
+    shapes: Mapping[str, tuple[int, ...] | int],
+    others: Any,
+    *more: str,
 ) -> None:
-    """Raise ValueError if an array is missing, or does not fit those that are given."""
-    arrays = {**given, **others}
-    for name, expected in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"{name} {list(expected)} is missing")
-        shape = _shape(arrays[name], name)
-        if shape != expected:
-            beside = {} if name in given else given
-            for key, array in beside.items():
-                for read, size in zip(expected, shape, strict=False):
-                    if read in _shape(array, key) and read not in shape:
-                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
-                        held = f"as in {name} {list(shape)}"
-                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
-            wrong = f"should have shape {list(expected)}, not {list(shape)}"
-            raise ValueError(f"{name} {wrong}")
-
-
-def _shape(array: Any, name: str) -> tuple[int, ...]:
-    """The shape of an array; raise TypeError if it is none."""
-    if not hasattr(array, "shape"):
-        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
-    return tuple(array.shape)
-
-
-def _check_named(**given: Any) -> None:
-    """Raise TypeError for an argument that is not arrays by their names."""
-    for argument, arrays in given.items():
-        if not isinstance(arrays, Mapping):
+    """Raise an error if arrays have other names, shapes, or numbers of axes."""
+    for argument, given in ((what, arrays), ("params", others)):
+        if not isinstance(given, Mapping):
             raise TypeError(f"{argument} should be a dict: arrays by their names")
-
-
-def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
-    """Raise TypeError or ValueError for inputs of other names or kinds."""
-    _check_named(params=params, inputs=inputs)
-    if [name for name in known if name in params]:
+    known = [*shapes, *more]
+    if what == "inputs" and [name for name in known if name in others]:
         raise ValueError("params and inputs are swapped: params come first")
-    _check_names(inputs, *known)
-    for name, array in inputs.items():
-        if hasattr(array, "dtype") and "complex" in str(array.dtype):
-            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
-
-
-def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
-    """Raise ValueError for an unknown name: its array would have no effect."""
     names = set(known)
-    for name in arrays:
-        if name not in names:
-            more = ", …" if len(known) > 9 else ""
-            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+    for name in [name for name in arrays if name not in names]:
+        said = ", ".join(known[:9]) + (", …" if len(known) > 9 else "")
+        raise ValueError(f"there is no {name}, but {said}")
+    d = "d" if what == "d_outputs" else ""
+    for name in [name for name in shapes if not d or name in arrays]:
+        shape = shapes[name]
+        wanted = "" if isinstance(shape, int) else f" {list(shape)}"
+        if name not in arrays:
+            raise ValueError(f"{name}{wanted} is missing")
+        if not hasattr(arrays[name], "shape"):
+            wrong = "should be an array: lists and numbers have no shape"
+            raise TypeError(f"{d}{name} {wrong}")
+        found = tuple(arrays[name].shape)
+        if what == "inputs" and "complex" in str(arrays[name].dtype):
+            wrong = f"should have real numbers, not {arrays[name].dtype}"
+            raise TypeError(f"{name} {wrong}")
+        if isinstance(shape, int) and len(found) != shape:
+            wrong = f"should have {shape} axes, not shape {list(found)}"
+            raise ValueError(f"{name} {wrong}")
+        if not isinstance(shape, int) and found != shape:
+            beside = {key: x for key, x in others.items() if hasattr(x, "shape")}
+            for key, array in beside.items():
+                for read, size in zip(shape, found, strict=False):
+                    if read in array.shape and read not in found:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(found)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
+            raise ValueError(f"{d}{name} should have shape{wanted}, not {list(found)}")
 
 
 def _refuse_empty(**sizes: int) -> None:
@@ -945,31 +910,10 @@ def _refuse_empty(**sizes: int) -> None:
             raise ValueError(f"{name} = {size}: a parameter needs at least one element")
 
 
-def _check_saved(saved: Any, field: str) -> None:
-    """Raise TypeError for what `forward` did not save, which would have the field."""
-    if not hasattr(saved, field):
-        raise TypeError("saved should be the second result of forward, not its first")
-
-
-def _check_cotangents(
-    d_outputs: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Raise ValueError for a cotangent of no output, or of another shape than that."""
-    _check_names(d_outputs, *shapes)
-    for name, array in d_outputs.items():
-        shape = _shape(array, f"d{name}")
-        if shape != shapes[name]:
-            wrong = f"should have shape {list(shapes[name])}, not {list(shape)}"
-            raise ValueError(f"d{name} {wrong}")
-
-
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
-    if name not in arrays:
-        raise ValueError(f"{name} is missing")
-    shape = _shape(arrays[name], name)
-    if len(shape) != axes:
-        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
+    given = {key: array for key, array in arrays.items() if key == name}
+    _check("arrays", given, {name: axes}, {})
     return arrays[name]
 
 

@@ -147,9 +147,10 @@ def step(
     params: Params, cache: Params, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], Params]:
     """Outputs at the new positions by name, and the cache with these positions."""
-    _check_inputs(params, inputs, "ids")
-    _check_named(cache=cache)
-    B, S = _array(inputs, "ids", 2).shape
+    _check("inputs", inputs, {"ids": 2}, params)
+    if not isinstance(cache, Mapping):
+        raise TypeError("cache should be a dict: arrays by their names")
+    B, S = inputs["ids"].shape
     T = _array(cache, "ids", 2).shape[1]
     V, D = _array(params, "E", 2).shape
     S_max = _array(params, "P", 2).shape[0]
@@ -157,12 +158,12 @@ def step(
     D_h = D // N_H
     table = _param_table(V=V, D=D, S_max=S_max, N_L=N_L, D_ff=D_ff)
     shapes = {name: shape for name, (shape, _) in table.items()}
-    shapes["ids"] = (B, S)
-    _check(inputs, params, shapes)
+    _check("params", params, shapes, inputs, *params)
+    _check("inputs", inputs, {"ids": (B, S)}, {})
     cached = _cache_table(B=B, T=T, N_L=N_L, N_H=N_H, D_h=D_h)
-    _check({}, cache, {name: shape for name, (shape, _) in cached.items()})
-    _check_names(params, *table)
-    _check_names(cache, *cached)
+    shapes = {name: shape for name, (shape, _) in cached.items()}
+    _check("cache", cache, shapes, {})
+    _check("params", params, {}, {}, *table)
     inputs = dict(inputs)
     inputs["ids"] = _integers(inputs["ids"], "ids", V)
     if S + T > S_max:
@@ -211,19 +212,13 @@ def _in_float32(rounded: int = 0) -> Callable[..., Any]:
 
 
 def gelu(x: Array) -> Array:
-    """X times the probability that a normal number is below x, by tanh.
-
-    Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³).
-    """
+    """Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³)."""
     t = torch.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
     return 0.5 * x * (1 + t)
 
 
 def scale_mask(a: Array, scale: float, T: int, S: int) -> Array:
-    """Scales scores, and hides those of keys after their query.
-
-    z_ij = α a_ij if j <= i + S_k - S, else -inf.
-    """
+    """z_ij = α a_ij if j <= i + S_k - S, else -inf."""
     part = torch.arange(T, S + T, device=a.device)[..., None]
     visible = part >= torch.arange(S + T, device=a.device)
     return torch.where(visible, a * scale, -torch.inf)
@@ -231,10 +226,7 @@ def scale_mask(a: Array, scale: float, T: int, S: int) -> Array:
 
 @_in_float32(1)
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis; a row that is masked everywhere gives zeros.
-
-    p_i = exp(z_i) / Σ_j exp(z_j).
-    """
+    """p_i = exp(z_i) / Σ_j exp(z_j)."""
     peak = z.amax(dim=-1, keepdim=True)
     e = torch.exp(z - torch.where(peak > -torch.inf, peak, 0))
     total = e.sum(dim=-1, keepdim=True)
@@ -243,10 +235,7 @@ def softmax(z: Array) -> Array:
 
 @_in_float32(1)
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> Array:
-    """Normalizes the last axis, scales by γ, shifts by β.
-
-    Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
-    """
+    """Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)."""
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
     rstd = 1 / torch.sqrt((centred**2).mean(dim=-1, keepdim=True) + eps)
@@ -301,60 +290,48 @@ def _cache_table(*, B: int, T: int, N_L: int, N_H: int, D_h: int) -> CacheTable:
 
 
 def _check(
-    given: Mapping[str, Array],
-    others: Mapping[str, Array],
-    shapes: Mapping[str, tuple[int, ...]],
+    what: str,
+    arrays: Any,
+    shapes: Mapping[str, tuple[int, ...] | int],
+    others: Any,
+    *more: str,
 ) -> None:
-    """Raise ValueError if an array is missing, or does not fit those that are given."""
-    arrays = {**given, **others}
-    for name, expected in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"{name} {list(expected)} is missing")
-        shape = _shape(arrays[name], name)
-        if shape != expected:
-            beside = {} if name in given else given
-            for key, array in beside.items():
-                for read, size in zip(expected, shape, strict=False):
-                    if read in _shape(array, key) and read not in shape:
-                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
-                        held = f"as in {name} {list(shape)}"
-                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
-            wrong = f"should have shape {list(expected)}, not {list(shape)}"
-            raise ValueError(f"{name} {wrong}")
-
-
-def _shape(array: Any, name: str) -> tuple[int, ...]:
-    """The shape of an array; raise TypeError if it is none."""
-    if not hasattr(array, "shape"):
-        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
-    return tuple(array.shape)
-
-
-def _check_named(**given: Any) -> None:
-    """Raise TypeError for an argument that is not arrays by their names."""
-    for argument, arrays in given.items():
-        if not isinstance(arrays, Mapping):
+    """Raise an error if arrays have other names, shapes, or numbers of axes."""
+    for argument, given in ((what, arrays), ("params", others)):
+        if not isinstance(given, Mapping):
             raise TypeError(f"{argument} should be a dict: arrays by their names")
-
-
-def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
-    """Raise TypeError or ValueError for inputs of other names or kinds."""
-    _check_named(params=params, inputs=inputs)
-    if [name for name in known if name in params]:
+    known = [*shapes, *more]
+    if what == "inputs" and [name for name in known if name in others]:
         raise ValueError("params and inputs are swapped: params come first")
-    _check_names(inputs, *known)
-    for name, array in inputs.items():
-        if hasattr(array, "dtype") and "complex" in str(array.dtype):
-            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
-
-
-def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
-    """Raise ValueError for an unknown name: its array would have no effect."""
     names = set(known)
-    for name in arrays:
-        if name not in names:
-            more = ", …" if len(known) > 9 else ""
-            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+    for name in [name for name in arrays if name not in names]:
+        said = ", ".join(known[:9]) + (", …" if len(known) > 9 else "")
+        raise ValueError(f"there is no {name}, but {said}")
+    d = "d" if what == "d_outputs" else ""
+    for name in [name for name in shapes if not d or name in arrays]:
+        shape = shapes[name]
+        wanted = "" if isinstance(shape, int) else f" {list(shape)}"
+        if name not in arrays:
+            raise ValueError(f"{name}{wanted} is missing")
+        if not hasattr(arrays[name], "shape"):
+            wrong = "should be an array: lists and numbers have no shape"
+            raise TypeError(f"{d}{name} {wrong}")
+        found = tuple(arrays[name].shape)
+        if what == "inputs" and "complex" in str(arrays[name].dtype):
+            wrong = f"should have real numbers, not {arrays[name].dtype}"
+            raise TypeError(f"{name} {wrong}")
+        if isinstance(shape, int) and len(found) != shape:
+            wrong = f"should have {shape} axes, not shape {list(found)}"
+            raise ValueError(f"{name} {wrong}")
+        if not isinstance(shape, int) and found != shape:
+            beside = {key: x for key, x in others.items() if hasattr(x, "shape")}
+            for key, array in beside.items():
+                for read, size in zip(shape, found, strict=False):
+                    if read in array.shape and read not in found:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(found)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
+            raise ValueError(f"{d}{name} should have shape{wanted}, not {list(found)}")
 
 
 def _refuse_empty(**sizes: int) -> None:
@@ -366,11 +343,8 @@ def _refuse_empty(**sizes: int) -> None:
 
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
-    if name not in arrays:
-        raise ValueError(f"{name} is missing")
-    shape = _shape(arrays[name], name)
-    if len(shape) != axes:
-        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
+    given = {key: array for key, array in arrays.items() if key == name}
+    _check("arrays", given, {name: axes}, {})
     return arrays[name]
 
 
