@@ -312,8 +312,8 @@ def _changed_lines(name: str, on_disk: bytes, data: bytes) -> list[str]:
     """Return the first changed lines of code or of a DOT text; a picture has none to read."""
     if not name.endswith((".py", ".dot")):
         return []
-    texts = [text.decode("utf-8", "replace").splitlines() for text in (on_disk, data)]
-    lines = [*unified_diff(*texts, "on disk", "now", lineterm="", n=1)]
+    old, new = (text.decode("utf-8", "replace").splitlines() for text in (on_disk, data))
+    lines = [*unified_diff(old, new, "on disk", "now", lineterm="", n=1)]
     more = [f"… {len(lines) - LINES_AT_MOST} more lines"] if len(lines) > LINES_AT_MOST else []
     return [f"  {line}" for line in (*lines[:LINES_AT_MOST], *more)]
 
