@@ -150,10 +150,10 @@ def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) ->
 
 
 def _in_float32(rounded: int = 0) -> Callable[..., Any]:
-    """Decorate an operator that adds: half types it computes in float32, then rounds.
+    """Decorate an operator that adds, so that it computes half types in float32.
 
-    A sum or a count may exceed 65504, the largest float16.
-    So many of the results are rounded, all of a gradient; what it saves is not.
+    A sum may exceed 65504, the largest float16. The first `rounded` results are
+    rounded, or all of them. What is saved for the gradient stays float32.
     """
 
     def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:

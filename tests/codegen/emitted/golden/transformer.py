@@ -426,7 +426,7 @@ class LMSaved(NamedTuple):
 
 
 def _in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a pass: half types it computes in float32, and rounds its results.
+    """Decorate a pass, so that it computes half types in float32, then rounds.
 
     NumPy adds float16 numbers in float16, where 2048 + 1 is 2048.
     """
