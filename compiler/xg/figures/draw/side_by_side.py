@@ -486,7 +486,7 @@ def _sent(where: BarPlace, x: float, frame: Box) -> DrawnText:
 
 
 def _dots(box: Box) -> DrawnText:
-    """Return the text of a strip, which stands for the same nodes as its neighbors."""
+    """Return the text of a strip, which represents the same nodes as its neighbors."""
     line = typeset(plain(_DOTS), style.GLYPH_SIZE)
     x, y = box.center[0] - line.width / 2, box.center[1] + line.ascent / 2
     return DrawnText(line, x, y, Color.MUTED, align=0.5)
