@@ -153,7 +153,7 @@ def _in_float32(rounded: int = 0) -> Callable[..., Any]:
     """Decorate an operator that adds, so that it computes half types in float32.
 
     A sum may exceed 65504, the largest float16. The first `rounded` results are
-    rounded, or all of them. What is saved for the gradient stays float32.
+    rounded, or all of them. Values saved for the gradient stay float32.
     """
 
     def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
