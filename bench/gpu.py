@@ -25,13 +25,20 @@ import xg
 from bench.contestants import FILE, Task
 from bench.pairs import Ratio, summary
 from bench.turns import torch_peak
+from xg_runtime.ranks import kinds
 
 GPT2: Final = Task(8, 1024, {"D": 768, "N_L": 12, "N_H": 12, "V": 50257})
 SMALL: Final = Task(4, 16, {"D": 64, "N_L": 2, "N_H": 4, "V": 96})  # what plans are tried on
 HAND: Final = "torch by hand, SDPA, compiled"
 BEST: Final = "xg torch, kernels, compiled"
 WARM, STEPS = 3, 5  # in front of all turns, and in a turn
-KINDS: Final = ("all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all")
+KINDS: Final = (
+    kinds.ALL_REDUCE,
+    kinds.ALL_REDUCE_MAX,
+    kinds.ALL_GATHER,
+    kinds.REDUCE_SCATTER,
+    kinds.ALL_TO_ALL,
+)
 PLANS: Final[Mapping[str, tuple[str, ...]]] = {
     "DP": ("N_D",),
     "ZeRO1": ("N_D",),
@@ -239,7 +246,7 @@ def plans(device: str) -> Iterator[Ratio]:
     with _one_rank(device):
         x = torch.arange(8.0, device=device)
         for kind in KINDS:
-            yield _within(f"{backend}: {kind}", "what went in", _collective(kind, x), 1e-6)
+            yield _within(f"{backend}: {kind.name}", "what went in", _collective(kind, x), 1e-6)
         alone = _loss(xg.compile(FILE, sizes=_sizes()), device)
         for plan, names in PLANS.items():
             mesh: dict[str, int] = {name: 1 for name in names}  # noqa: C420 - its keys are str
@@ -251,15 +258,13 @@ def plans(device: str) -> Iterator[Ratio]:
             yield _within(f"{backend}, one rank: {plan}", "one device", error, 1e-4)
 
 
-def _collective(kind: Any, x: Any) -> float:  # noqa: ANN401
+def _collective(kind: kinds.Kind, x: Any) -> float:  # noqa: ANN401
     """How far what comes out of a group of one is from what goes in."""
     import torch.distributed as dist
 
-    from xg_runtime.ranks.backend import begin
-    from xg_runtime.ranks.call import Call
+    from xg_runtime.ranks.backend import TorchGroup
 
-    call = Call(kind, "N", tuple(x.shape), "float32", 4)
-    work, result = begin(call, x.clone(), dist.group.WORLD)
+    work, result = kind.begin(TorchGroup(dist.group.WORLD), x.clone())
     work.wait()
     return float((result - x).abs().max())
 

@@ -19,8 +19,7 @@ from xg.ir.parameters import state_shapes
 from xg.passes.pipelines import run
 from xg.passes.rewrites import eliminate_dead
 from xg.verify.reference.interpret import BadInput, Interpreter
-from xg_generate.decode_step import assemble as prologue
-from xg_generate.decode_step import decode_step
+from xg_generate.decode_step import decode_step, prologue
 from xg_kernels.pipelines import FUSED_STEP
 
 Arrays = Mapping[str, NDArray[Any]]

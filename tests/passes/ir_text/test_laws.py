@@ -29,8 +29,7 @@ from xg.passes.ir_text.reader import read_program
 from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE, STEP, History, run
 from xg.syntax.ast import Plan, only
 from xg.verify.reference.interpret import Interpreter, initial
-from xg_generate.decode_step import assemble as prologue
-from xg_generate.decode_step import decode_step
+from xg_generate.decode_step import decode_step, prologue
 from xg_kernels.pipelines import FUSED, FUSED_PASSES, FUSED_RANK
 
 EVERYTHING = "XG_EVERY_IR" in os.environ
