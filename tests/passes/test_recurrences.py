@@ -67,6 +67,26 @@ def test_states_of_two_recurrences_are_those_of_the_loop(turn: str, tmp_path: Pa
     assert "for i in" not in program.source("numpy", kernels=True).split("# ----")[0]
 
 
+@pytest.mark.parametrize("step", ["x*(h*3) + x", "x*(h/4) - x", "(h*2)*x + h", "-(h*2)*(-x)"])
+def test_constant_factors_of_a_state_multiply(step: str, tmp_path: Path) -> None:
+    text = f"""\
+dim B, S, D
+
+op Step(h, x) = {step}
+
+block Cell(x [B, D]) -> y [B, D] {{
+    state h [B, D] = 0.5
+    h, x -> Step : y
+    next h = y
+}}
+
+block Net(X [B, S, D]) -> Y [B, S, D], h_S [B, D] {{
+    X -> Cell over S as cell : Y, h_S
+}}
+"""
+    agree_with_rounds(xg.compile(written(tmp_path, text), sizes={"B": 2, "S": 7, "D": 3}))
+
+
 NAMED = """\
 dim B, S, D
 

@@ -159,11 +159,12 @@ def _counted_from_the_end(expr: Expr) -> bool:
 
 
 Linear = tuple[Expr | None, Expr | None]
+UNIT: Final = const(1.0)
 
 
 def linear(whole: Expr, state: Expr) -> Linear:
     """a and b of ``a ⊙ h + b``, None for what is 0; raises NotForAllRounds where there are none."""
-    parts: dict[int, Linear] = {id(state): (const(1.0), None)}
+    parts: dict[int, Linear] = {id(state): (UNIT, None)}
     for expr in topological([whole]):
         if id(expr) in parts:
             continue
@@ -201,7 +202,8 @@ def _sum(a: Expr | None, b: Expr | None) -> Expr | None:
 
 
 def _is_one(expr: Expr) -> bool:
-    return expr.prim == "const"
+    """Return whether a factor is the constant 1, and not another constant such as 2."""
+    return expr.prim == "const" and expr.attr("value") == UNIT.attr("value")
 
 
 def narrow(factor: Expr, rank: int) -> Expr:
