@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,8 +15,6 @@ import yaml
 from docs.sweep import GUIDES, VERDICT, scripts
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-
-from xg.cli.dispatch import parse
 
 ROOT = Path(__file__).parents[2]
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
@@ -83,47 +80,14 @@ def test_pygments_finds_the_lexer_by_its_entry_point() -> None:
     assert '<span class="c1"># why</span>' in html
 
 
-def workflow() -> list[str]:
-    """The scripts of the workflow that the page shows."""
+def test_the_workflow_of_the_page_uses_the_action_as_it_is() -> None:
     page = (GUIDES / "check-pull-requests.md").read_text("utf-8")
     (text,) = re.findall(r"<!-- file: diagrams\.yml -->\n```yaml\n(.*?)```", page, re.DOTALL)
     steps: list[dict[str, Any]] = yaml.safe_load(text)["jobs"]["diagrams"]["steps"]
-    return [str(step["run"]) for step in steps if "run" in step]
-
-
-def test_the_workflow_of_the_page_runs_commands_that_there_are() -> None:
-    runs = [script.split() for script in workflow()]
-    commands = [words[1:] for words in runs if words[0] == "xg"]
-    assert [command for command, *_ in commands] == ["check", "fmt", "verify"]
-    for command, *words in commands:
-        parse(command, words)
-
-
-def test_the_workflow_of_the_page_draws_what_a_pull_request_changes(tmp_path: Path) -> None:
-    work, bin_ = tmp_path / "work", tmp_path / "bin"
-    for folder in (work / "models", bin_):
-        folder.mkdir(parents=True)
-    command = f'#!/bin/sh\nexec {sys.executable} -P -m xg "$@"\n'
-    (bin_ / "xg").write_text(command)
-    (bin_ / "xg").chmod(0o755)
-    paths = os.pathsep.join(str(ROOT / room) for room in ("compiler", "grammar", "runtime"))
-    environment = {"PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": paths}
-
-    def run(*words: str) -> None:
-        subprocess.run(words, cwd=work, env=environment, check=True, capture_output=True)
-
-    text = WRONG.replace("Nothing", "tanh")
-    run("git", "init", "-q")
-    for version in (text, text.replace("tanh", "sigmoid")):
-        (work / "models" / "f.xg").write_text(version, "utf-8")
-        (work / "models" / "same.xg").write_text(text, "utf-8")
-        run("git", "add", "-A")
-        author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        run("git", *author, "commit", "-q", "-m", "a")
-    run("bash", "-e", "-c", workflow()[-1])
-    (drawn,) = (work / "changed").iterdir()
-    assert drawn.name == "f.svg"
-    assert "changed" in re.sub("<[^>]*>", "", drawn.read_text("utf-8"))
+    action: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+    (own,) = [step for step in steps if step["uses"] == "you/xg@main"]
+    assert set(own["with"]) <= set(action["inputs"])
+    assert steps[-1]["with"]["path"] == action["inputs"]["figures"]["default"]
 
 
 def test_every_script_of_the_sweep_compiles_and_has_a_verdict() -> None:
