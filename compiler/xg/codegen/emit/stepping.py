@@ -290,5 +290,4 @@ class StepWriter(PublicWriter):
 
 def _dict_lines(name: str) -> list[str]:
     """Lines that refuse an argument which has no arrays by names."""
-    wrong = f'"{name} should be a dict: arrays by their names"'
-    return [f"if not isinstance({name}, Mapping):", f"    raise TypeError({wrong})"]
+    return [f'_check("{name}", {name}, {{}}, {{}}, *({name} or ()))']

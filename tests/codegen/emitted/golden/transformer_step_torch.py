@@ -148,8 +148,7 @@ def step(
 ) -> tuple[dict[str, Array], Params]:
     """Outputs at the new positions by name, and the cache with these positions."""
     _check("inputs", inputs, {"ids": 2}, params)
-    if not isinstance(cache, Mapping):
-        raise TypeError("cache should be a dict: arrays by their names")
+    _check("cache", cache, {}, {}, *(cache or ()))
     B, S = inputs["ids"].shape
     T = _array(cache, "ids", 2).shape[1]
     V, D = _array(params, "E", 2).shape
