@@ -86,7 +86,8 @@ def test_what_cannot_be_read_is_said(
 ) -> None:
     data = save(input_ids=[[1]])
     words = ("train", FILE, *SMALL, "--data", data)
-    assert "--level is of a text's tokens" in xg(*words, "--level", "char").err
+    said = xg(*words, "--level", "char")
+    assert "--level splits a text, but --data has tokens already" in said.err
     monkeypatch.setitem(sys.modules, "datasets", loading({"train": data, "test": data}))
     assert f"--data names one, of {data}/train, {data}/test" in xg(*words).err
 

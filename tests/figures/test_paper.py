@@ -65,8 +65,8 @@ def test_a_figure_that_fits_is_on_one_sheet() -> None:
     ("words", "message"),
     [
         (["mha", "-o", "fig.pdf"], "smaller than 6 points: leave --paper out"),
-        (["mlp", "-o", "fig.svg"], "--paper makes pages of a PDF"),
-        (["mlp", "-o", "fig.pdf", "--width", "4in"], "--paper makes pages of a PDF"),
+        (["mlp", "-o", "fig.svg"], "--paper fits a PDF to the paper"),
+        (["mlp", "-o", "fig.pdf", "--width", "4in"], "--paper fits a PDF to the paper"),
     ],
 )
 def test_what_paper_cannot_do_is_refused(
