@@ -11,7 +11,7 @@ import pytest
 
 from xg import frontend, sharding
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem, render
-from xg.frontend import examples
+from xg.frontend import errors as of_files
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project, read_project
 from xg.passes import infer, resolve, shard
@@ -22,9 +22,8 @@ from xg.sharding import errors as of_sharding
 FOLDER = Path(__file__).parent / "errors"
 CASES = sorted(FOLDER.glob("*.xg"))
 
-# Each stage's kinds of errors that a file shows; `project` needs several files, `define` has cases
-# in tests/passes.
-STAGES = (frontend, examples, resolve, infer, shard, sharding)
+# Each stage's kinds of errors that a file shows; `define` has cases in tests/passes.
+STAGES = (frontend, resolve, infer, shard, sharding)
 MODULES = [
     import_module(f"{stage.__name__}.{info.name}")
     for stage in STAGES
@@ -33,7 +32,8 @@ MODULES = [
 ]
 
 # No file of its own shows these: the syntax finds the first before, the second needs two files,
-# the third a wrong `--block`, the others a `--plan` for a block that is compiled.
+# the third a wrong `--block`, the next six a `--plan` for a block that is compiled. The last five
+# are about reading files (tests/frontend/project).
 ELSEWHERE = {
     of_resolve.NoLabel,
     of_resolve.NotInFile,
@@ -44,6 +44,11 @@ ELSEWHERE = {
     of_sharding.StageOfCall,
     of_sharding.StatisticOfStages,
     of_sharding.ManyStages,
+    of_files.Unreadable,
+    of_files.UseUnreadable,
+    of_files.UseOutside,
+    of_files.UseCycle,
+    of_files.NotInLibrary,
 }
 
 
