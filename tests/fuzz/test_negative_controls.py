@@ -110,10 +110,7 @@ def gradients_that_overwrite_each_other(patch: Patch) -> None:
 
 
 def statistics_that_stay(patch: Patch) -> None:
-    kept = "old + share * (new - old)"
-    assert kept in templates.HELPERS["toward"]
-    changed = templates.HELPERS["toward"].replace(kept, "old + 0 * share * new")
-    patch.setitem(_table(templates.HELPERS), "toward", changed)
+    _left_out(patch, spelling.SUPPORT, "toward", " + share * (new - old)")
 
 
 def dropout_without_its_scale(patch: Patch) -> None:
