@@ -35,15 +35,12 @@ LEFT_OUT = {
     "xg": ("__main__", "verify/"),
     "xg/cli": (
         "backend_argument", "checking", "commands/", "compiling", "computing",
-        "input_arrays", "kept_edges", "new_project/", "outputs", "plan_", "rank", "shells/",
-        "verification",
+        "input_arrays", "new_project/", "outputs", "plan_", "rank", "shells/", "verification",
     ),
     "xg/cli/render": ("claims",),
-    "xg/codegen": (
-        "jax/on_arrays",
-    ),
+    "xg/codegen": ("jax/on_arrays",),
     "xg_editor": ("commands/", "probe", "server/"),
-    "xg_editor/meaning": ("explain", "navigation", "rename"),
+    "xg_editor/meaning": ("explain", "navigation"),
     "xg_pages": (
         "commands/", "diff/", "embedded", "explain/", "markdown_figures", "notebook",
         "serve/", "show_page", "sphinx",
@@ -53,7 +50,7 @@ LEFT_OUT = {
 PREFIXES = tuple(f"{folder}/{name}" for folder, names in LEFT_OUT.items() for name in names)
 USED = re.compile(  # of these, by costs and by the explorer
     r"xg/cli/commands/(__init__|cost)\.py"
-    r"|xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
+    r"|xg/verify/(__init__|proof_sizes|reference/\w+)\.py"
     r"|xg_runtime/(__init__|errors|held|module)\.py"
     r"|xg_runtime/ranks/(?!process|launch|join|wor|watch|heart|hand|rendez|stage|pipeline"
     r"|agreement|backend|dtensors|exchanges|failure|folder|messages|run_task|task|terms|torch)\w+\.py"
