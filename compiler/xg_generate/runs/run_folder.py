@@ -24,7 +24,8 @@ from xg.diagnostics.terminal import printable
 from xg.driver import Program, compile_project
 from xg.frontend.typed import Settings
 from xg.ir.dim import Dim
-from xg.ir.graph import Value
+from xg.ir.graph import IRProgram, Value
+from xg.ir.labels import value_names
 from xg.ir.size_checks import size_constraints
 from xg_runtime import checkpoint, files
 from xg_runtime.batches import Source
@@ -242,18 +243,30 @@ class TrainingSetup:
         return writer.write(options.prompt, options.sample, how)
 
     def place_of(self, tensor: str) -> str | None:
-        """Where the file makes a tensor: ``line 12 of mlp.xg``, if it has a name there."""
-        graphs = self.program.graphs
-        graph, rest = graphs.main, tensor.split(".")
-        while len(rest) > 1:
-            calls = {step.path: step for step in graph.calls}
-            if rest[0] not in calls:
-                return None
-            call = calls[rest[0]]
-            graph, rest = graphs.graphs[call.callee], rest[1 if call.count is None else 2 :]
-        spans = {str(value.name): value.span for value in graph.types if value.name}
-        name = max((n for n in spans if f"{rest[-1]}_".startswith(f"{n}_")), key=len, default=None)
-        return f"line {spans[name].line} of {spans[name].source.name}" if name else None
+        """Find where the file makes a tensor: ``line 12 of mlp.xg``; None for an unknown name.
+
+        The name is that of the generated code, where an edge without a label is called by what
+        makes it. The code of a rank has names that the program of one device lacks, so both are
+        asked.
+        """
+        programs = (self.trained_program.graphs, self.program.graphs)
+        return next((place for each in programs if (place := _place_in(each, tensor))), None)
+
+
+def _place_in(program: IRProgram, tensor: str) -> str | None:
+    """Find the line that makes a tensor of a program, by its path: ``layers.0.attn.Q``."""
+    graph, rest = program.main, tensor.split(".")
+    while len(rest) > 1:
+        calls = {step.path: step for step in graph.calls}
+        if rest[0] not in calls:
+            return None
+        call = calls[rest[0]]
+        graph, rest = program.graphs[call.callee], rest[1 if call.count is None else 2 :]
+    names = {value: str(value.name) for value in graph.types if value.name}
+    names |= value_names(program, graph.key)
+    spans = {name: value.span for value, name in names.items()}
+    name = max((n for n in spans if f"{rest[-1]}_".startswith(f"{n}_")), key=len, default=None)
+    return f"line {spans[name].line} of {spans[name].source.name}" if name else None
 
 
 RUN_CONFIG: Final = "run.json"
