@@ -19,13 +19,13 @@ def first_nonfinite(arrays: Arrays) -> tuple[int, str]:
 
 def first_broken(saved: Saved) -> tuple[int, str]:
     """Return place and path of the first array in `saved` with a NaN or +∞; -∞ is a mask's."""
-    for place, (name, array) in enumerate(_arrays_in(saved)):
+    for place, (name, array) in enumerate(arrays_in(saved)):
         if is_float(array) and bool((np.isnan(array) | np.isposinf(array)).any()):
             return place, name
     return 0, ""
 
 
-def _arrays_in(saved: Saved) -> Iterator[tuple[str, Array]]:
+def arrays_in(saved: Saved) -> Iterator[tuple[str, Array]]:
     """Return every array in nested dicts, sequences and records with its path, in order."""
     pending: list[tuple[str, object]] = [("", saved)]
     while pending:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from cli.conftest import DIAGRAMS, Xg
 
+from xg.driver import compile_project
+from xg.frontend.project import read_project
+from xg.verify.proof_sizes import case
+from xg.verify.reference import interpret
+from xg.verify.reference import random as invented
+from xg_generate.runs.run_folder import place_in
 from xg_runtime import arrays
+from xg_runtime.nonfinite import arrays_in
 
 MODEL = DIAGRAMS / "models" / "transformer.xg"
 SMALL = ["--set", "N_L=1", "--set", "D=16", "--set", "N_H=2", "--seq", 16, "--batch", 4]
@@ -168,4 +175,17 @@ def test_a_run_that_explodes_says_where(xg: Xg, text: Path) -> None:
     said = xg("train", MODEL, *SMALL, *words, "--steps", 5)
     assert said.code == 4
     assert "not finite" in said.err
-    assert "is made in line" in said.err
+    assert "layers_out is made in line 58 of" in said.err
+
+
+@pytest.mark.parametrize("name", ["models/transformer", "examples/gru", "examples/lstm"])
+def test_every_saved_tensor_is_made_in_a_line(name: str) -> None:
+    """Edges without a label have one too, in blocks, in repeats and in loops over an axis."""
+    path = DIAGRAMS / f"{name}.xg"
+    project = read_project(path)
+    program = compile_project(project, settings=case(project, None, None, {}).settings)
+    inputs = invented.inputs(program.graphs, 0)
+    _, saved = program.on_arrays().forward(interpret.initial(program.graphs), inputs)
+    places = [place_in(program.graphs, tensor) for tensor, _ in arrays_in(saved)]
+    assert places
+    assert all(place and place.endswith(f" of {path}") for place in places)

@@ -250,18 +250,18 @@ class TrainingSetup:
         asked.
         """
         programs = (self.trained_program.graphs, self.program.graphs)
-        return next((place for each in programs if (place := _place_in(each, tensor))), None)
+        return next((place for each in programs if (place := place_in(each, tensor))), None)
 
 
-def _place_in(program: IRProgram, tensor: str) -> str | None:
+def place_in(program: IRProgram, tensor: str) -> str | None:
     """Find the line that makes a tensor of a program, by its path: ``layers.0.attn.Q``."""
     graph, rest = program.main, tensor.split(".")
     while len(rest) > 1:
         calls = {step.path: step for step in graph.calls}
-        if rest[0] not in calls:
+        inner = rest[1 + rest[1].isdecimal() :]  # without the number of a round
+        if rest[0] not in calls or not inner:
             return None
-        call = calls[rest[0]]
-        graph, rest = program.graphs[call.callee], rest[1 if call.count is None else 2 :]
+        graph, rest = program.graphs[calls[rest[0]].callee], inner
     names = {value: str(value.name) for value in graph.types if value.name}
     names |= value_names(program, graph.key)
     spans = {name: value.span for value, name in names.items()}
