@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.functions import FUNCTIONS
 from xg.ir.graph import Apply, IRProgram
 from xg.ir.parameters import frozen_paths
 from xg.ir.prim import Expr
@@ -30,7 +31,7 @@ SPREADS: Final = 16.0  # so many times as far as rounded arguments move a result
 SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
 SHAKES: Final = 3
 # The primitives that round, and that other code may compute in another order.
-ROUNDING: Final = frozenset({"contract", "sum", "mean", "div", "pow", "exp", "log", "sqrt", "erf"})
+ROUNDING: Final = frozenset({"contract", "sum", "mean", "div", "pow", *FUNCTIONS})
 
 
 class Passes(Protocol):
