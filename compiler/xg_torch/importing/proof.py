@@ -445,9 +445,12 @@ class _Comparison:
             self._hold(f"output {name}", array, expected)
 
     def _given(self, params: Arrays, inputs: Arrays) -> tuple[Arrays, Arrays]:
-        """Parameters and inputs under the names of the diagram."""
-        arrays = {**self.exported.arrays, **params}
-        own = {path: part(arrays[weight.source], weight) for path, weight in self.weights.items()}
+        """Parameters and inputs under the names of the diagram, floats in float64."""
+        arrays = {**self.exported.arrays, **params}  # buffers have the model's own type
+        own = {
+            path: np.asarray(part(arrays[weight.source], weight), np.float64)
+            for path, weight in self.weights.items()
+        }
         names = zip(self.model.inputs, self.program.inputs, strict=True)
         return own, {mine: inputs[its] for its, mine in names}
 
