@@ -73,3 +73,10 @@ class StageModule(Module, Protocol):
 def is_float(array: Array) -> bool:
     """Return whether `array` can carry a gradient."""
     return bool(np.issubdtype(array.dtype, np.floating))
+
+
+def in_type(arrays: Arrays, dtype: DTypeLike | None) -> Arrays:
+    """Return arrays whose floats have a type, since a module refuses two; None keeps their own."""
+    if dtype is None:
+        return arrays
+    return {n: x.astype(dtype, copy=False) if is_float(x) else x for n, x in arrays.items()}

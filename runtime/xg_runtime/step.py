@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from xg_runtime.batches import Source
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.log import Record
-from xg_runtime.module import Array, Arrays, Module, Saved, move_of
+from xg_runtime.module import Array, Arrays, Module, Saved, in_type, move_of
 from xg_runtime.nonfinite import first_broken, first_nonfinite
 from xg_runtime.norm import clip
 from xg_runtime.optim import Optimizer
@@ -87,6 +87,7 @@ class Stepper:
     split: Split = WHOLE
     frozen: Collection[str] = ()  # parameters that learn nothing
     stages: Stages | None = None  # of a pipeline, of which this rank is one
+    dtype: DTypeLike | None = None  # of floats in batches, if not their own
 
     def step(self, params: Arrays, slots: Arrays, step: int) -> Record:
         """Do step `step` (from 0) in place; return its record, numbered from 1.
@@ -119,7 +120,7 @@ class Stepper:
 
         Sums over ranks may be deferred until the last part (`World.holding`).
         """
-        parts = list(self.split.parts(self.source.batch(step)))
+        parts = list(self.split.parts(in_type(self.source.batch(step), self.dtype)))
         if self.stages is not None:
             return *self._in_stages(self.stages, params, parts, step), {}
         total = 0.0
@@ -180,7 +181,8 @@ class Stepper:
         right = count = 0
         params = self.world.held(params)
         with np.errstate(all="ignore"):
-            for whole in self.source.validation():
+            for batch in self.source.validation():
+                whole = in_type(batch, self.dtype)
                 if self.stages is not None:
                     inputs = self.world.part(whole)
                     losses.append(self.stages.loss(params, inputs, self.loss))

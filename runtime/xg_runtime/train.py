@@ -223,6 +223,7 @@ def _stepper(
         seed=config.seed,
         accuracy=accuracy,
         world=world,
+        dtype=config.dtype,
     )
 
 
