@@ -179,6 +179,31 @@ def test_a_step_whose_cache_needs_no_size() -> None:
     assert [count.shape for count in cache.values()] == [(2, 3)]
 
 
+SUM = """dim B, S
+
+block Sum(x [B, 3]) -> y [B, 3] {
+    state h [B, 3]
+    x -> ⊕<-h : y
+    next h = y
+}
+
+block F(X [B, S, 3]) -> Y [B, S, 3] {
+    X -> Sum over S : Y
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("backend", writing("step"))
+def test_states_take_the_type_of_an_input_if_nothing_else_has_one(backend: str, kind: str) -> None:
+    module = written(SUM, "F").step_on_arrays(backend)
+    array, cache = np.arange(6, dtype=kind).reshape(1, 2, 3), module.empty_cache({})
+    for before in (0, array.sum(1)):
+        outputs, cache = module.step({}, cache, {"X": array})
+        assert outputs["Y"].dtype == kind
+        assert np.array_equal(outputs["Y"], before + array.cumsum(1))
+
+
 def test_the_table_of_an_empty_cache_is_on_a_line_that_it_fills() -> None:
     long = f"N{22 * 'x'}"
     text = f"""\

@@ -309,11 +309,26 @@ def cache_lines(plan: ModulePlan) -> list[str]:
     return ["cache = {", f"    name: {widened}", f"    {rounds}", "}"]
 
 
-def typed_lines(plan: ModulePlan) -> list[str]:
-    """The lines that refuse parameters, states and inputs of two types of floats."""
+def typed_lines(plan: ModulePlan, cast: str) -> list[str]:
+    """The lines that refuse parameters, states and inputs of two types of floats.
+
+    Without parameters `empty_cache` cannot know the type: there `cast` gives states that of an
+    input.
+    """
+    graph = plan.program.main
     floats = '{name: cache[name] for name, (_, kind) in cached.items() if kind != "int"}'
-    lines = float_lines(plan, "{**params, **floats}")
-    return [f"floats = {floats}", *lines] if lines else []
+    names = [value.name for value in graph.inputs if graph.types[value].is_float]
+    if plan.has_params or not names:
+        lines = float_lines(plan, "{**params, **floats}")
+        return [f"floats = {floats}", *lines] if lines else []
+    return [
+        *float_lines(plan),
+        f'floats = inputs["{names[0]}"]',
+        "cache = {",
+        f'    name: cache[name] if kind == "int" else {cast}',
+        "    for name, (_, kind) in cached.items()",
+        "}",
+    ]
 
 
 def width_lines(plan: ModulePlan, scope: Scope) -> Iterator[str]:

@@ -207,7 +207,8 @@ def _results(node: ast.FunctionDef) -> int:
 class Dialect:
     """The parts of a module that are the same in all modules of one backend.
 
-    `header` and `empty` (the body of what makes a cache) are templates; `aliases` are names of
+    `header` and `empty` (the body of what makes a cache) are templates; `state` is an array of a
+    cache in the type of an input; `aliases` are names of
     types, each of which a module has if it mentions it. `library` is the name of the imported
     library. `types` are the arguments of ``init`` that say what arrays are made of; `ones` and
     `zeros` make a parameter of that, and `converted`, attached to numbers drawn, converts them.
@@ -234,6 +235,7 @@ class Dialect:
     types: tuple[str, ...]
     empty: str
     like: Mapping[str, str]
+    state: str = ""
     decorator: str = ""
     wide: str = ""
     always: Kernels | None = None

@@ -246,7 +246,7 @@ class StepWriter(PublicWriter):
             '_check("cache", cache, shapes, {})',
             *self._completed(),
             *refusals,
-            *typed_lines(self.plan),
+            *typed_lines(self.plan, self.dialect.state),
             *cache_lines(self.plan),
             "kept: Params = {}",
             *bracketed(call, arguments, ")", 4),

@@ -149,6 +149,7 @@ NUMPY: Final = Dialect(
     converted=".astype(dtype)",
     types=("dtype: DType = np.float32",),
     empty=EMPTY,
+    state="cache[name].astype(floats.dtype)",
     always=ring_kernels(Path(__file__).with_name("ring.py"), SUPPORT),
     prelude=KEEPING,
     like={"dtype": "dtype"},

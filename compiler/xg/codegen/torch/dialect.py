@@ -258,6 +258,7 @@ TORCH: Final = Dialect(
     types=("dtype: DType = torch.float32", "device: Device = None"),
     like={"dtype": "dtype", "device": "device"},
     empty=EMPTY,
+    state="cache[name].to(floats)",
     decorator="@torch.no_grad()",
     always=ring_kernels(Path(__file__).with_name("ring.py"), SUPPORT),
     prelude=KEEPING,
