@@ -28,7 +28,7 @@ from xg.ir.parameters import loss_of
 from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks, wanted
 from xg_runtime import arrays
-from xg_runtime.module import Arrays
+from xg_runtime.module import Arrays, in_type, is_float
 from xg_testing.record import without_places
 
 PathLike = str | os.PathLike[str]
@@ -137,8 +137,10 @@ def assert_numbers(
     if missing:
         raise ValueError(f"{numbers} lacks {', '.join(missing)}")
     module = program.on_arrays()
-    params = {name: known[name] for name in program.params}
-    outputs, saved = module.forward(params, {name: known[name] for name in program.inputs})
+    floats = [known[name].dtype for name in taken if is_float(known[name])]
+    given = in_type({n: known[n] for n in taken}, np.result_type(*floats) if floats else None)
+    params = {name: given[name] for name in program.params}
+    outputs, saved = module.forward(params, {name: given[name] for name in program.inputs})
     found: Arrays = dict(outputs)
     wanted_gradients = [
         name for name in known if name.removeprefix("d") in taken and name not in taken

@@ -19,7 +19,7 @@ import numpy as np
 
 from xg_runtime import agreement
 from xg_runtime.errors import InputError
-from xg_runtime.module import Arrays, Module, is_float
+from xg_runtime.module import Arrays, Module, in_type, is_float
 from xg_runtime.norm import global_norm
 from xg_runtime.probe import Coordinate, Direction, Function, Gradient, Objective, Point, Probe
 from xg_runtime.random import fold
@@ -76,9 +76,10 @@ def check_module(
 
     `dropout` is the seed of the forward pass, None for dropout off; `seed` draws cotangents and
     coordinates. `zeros` says of which gradients it is known, and why, that they are zero. Of what
-    is `frozen` a gradient must not be there.
+    is `frozen` a gradient must not be there; it may have another type.
     """
     held = {name: array for name, array in (params | inputs).items() if name in frozen}
+    held = in_type(held, np.float64)
 
     def split(values: Arrays) -> tuple[Arrays, Arrays]:
         every = values | held

@@ -103,6 +103,20 @@ def test_gradients_are_those_of_differences_on_every_backend(
     assert "Model" in capsys.readouterr().out
 
 
+def test_what_is_frozen_may_have_another_type_than_what_is_checked(path: Path) -> None:
+    program = xg.compile(path, block="Lin", sizes=SIZES)
+    draw = np.random.default_rng(3)
+    params = {
+        name: draw.standard_normal([int(size) for size in spec.shape]).astype(
+            np.float32 if name in program.frozen else np.float64
+        )
+        for name, spec in program.params.items()
+    }
+    inputs = {"X": draw.standard_normal((4, 3, 5))}
+    report = gradcheck.check_module(program.on_arrays(), params, inputs, frozen=program.frozen)
+    assert report.passed
+
+
 def test_a_gradient_that_goes_through_a_stop_is_found(path: Path) -> None:
     """Differences hold what is stopped: without the stop they are others."""
     program = xg.compile(path, block="Model", sizes=SIZES)

@@ -68,6 +68,8 @@ def test_numbers_of_another_source_hold_outputs_and_gradients(file: Path, tmp_pa
     numbers = tmp_path / "numbers.npz"
     arrays.write(numbers, known)
     assert_numbers(file, numbers)
+    arrays.write(numbers, known | {"W": W.astype(np.float32)})  # the code is run in the wider type
+    assert_numbers(file, numbers)
     arrays.write(numbers, known | {"dV": known["dV"] * np.array([1, 1, 1.001])})
     with pytest.raises(AssertionError, match=r"dV at \[0, 2\].*5 of 15 numbers"):
         assert_numbers(file, numbers)
