@@ -103,17 +103,14 @@ def test_gradients_are_those_of_differences_on_every_backend(
     assert "Model" in capsys.readouterr().out
 
 
-def test_what_is_frozen_may_have_another_type_than_what_is_checked(path: Path) -> None:
-    program = xg.compile(path, block="Lin", sizes=SIZES)
-    draw = np.random.default_rng(3)
-    params = {
-        name: draw.standard_normal([int(size) for size in spec.shape]).astype(
-            np.float32 if name in program.frozen else np.float64
-        )
-        for name, spec in program.params.items()
-    }
-    inputs = {"X": draw.standard_normal((4, 3, 5))}
-    report = gradcheck.check_module(program.on_arrays(), params, inputs, frozen=program.frozen)
+def test_what_is_frozen_may_have_another_type_than_what_is_checked() -> None:
+    params = "param W [2, 2]\n    param V [2, 2] frozen"
+    text = f"dim B\nblock F(X [B, 2]) -> Y [B, 2] {{\n    {params}\n    X -> •<=W -> •<=V : Y\n}}\n"
+    program = xg.compile(source=text)
+    given = {"W": np.eye(2), "V": np.ones((2, 2), np.float32)}
+    report = gradcheck.check_module(
+        program.on_arrays(), given, {"X": np.ones((3, 2))}, frozen=program.frozen
+    )
     assert report.passed
 
 
