@@ -11,7 +11,7 @@ from bench.pairs import Action, Ratio, compare
 from bench.programs import blocks, calls, chain
 from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import CheckMemory, checked
-from xg.frontend.project import read_edited
+from xg.frontend.project import read_for_editor
 
 MODEL = Path("diagrams/models/transformer.xg")
 GATE = "SwiGLU<-(X -> •<=W_up)"  # in one of its blocks
@@ -69,6 +69,6 @@ def _again(text: str, edit: Callable[[int], str]) -> Action:
 
 
 def _check(text: str, memory: CheckMemory | None) -> None:
-    project = read_edited(None, Source("model.xg", text), {}).project
+    project = read_for_editor(None, Source("model.xg", text), {}).project
     assert project
     assert not any(d.severity == "error" for d in checked(project, memory=memory).diagnostics)

@@ -15,7 +15,7 @@ from xg.cli.outputs import Wanted, outputs_of
 from xg.diagnostics.escape import stems
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import Project, read_project
-from xg.frontend.typed import uncalled
+from xg.frontend.typed import root_blocks
 
 PICTURES = ("forward", "backward", "overview")
 
@@ -78,7 +78,7 @@ def build_all(root: Path, paths: list[str], processes: int) -> list[Built]:
 
 
 def _blocks(root: Path, path: str, project: Project, files: dict[str, bytes]) -> Iterator[Block]:
-    whole = uncalled(project.main)
+    whole = root_blocks(project.main)
     stem = stems(Path(path).stem, [block.name.name for block in project.main.blocks])
     planned = bool(project.main.plan_decls)
     for declared in reversed(project.main.blocks):

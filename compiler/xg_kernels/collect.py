@@ -1,4 +1,4 @@
-"""Gradients of the parameters of a loop, as one product behind it in place of one in each round.
+"""Compute a loop's parameter gradients as one product after it, not one in each round.
 
 A parameter that all rounds share has the gradient ``Σ_t a_t⊤ g_t``: the product of all a with all
 g, stacked. The backward pass of a round gives a and g, the graph that makes the loop multiplies
@@ -18,11 +18,22 @@ from typing import Final
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import prune
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Step, Value, ports, stacked
+from xg.ir.graph import (
+    Apply,
+    Backward,
+    Call,
+    Graph,
+    IRProgram,
+    Loop,
+    Step,
+    Value,
+    ports,
+    stack_along,
+)
 from xg.ir.parameters import moving
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
-from xg.ir.walk import inside, reached
+from xg.ir.walk import inside, reachable_keys
 
 PRODUCT: Final = "•"
 TOTAL: Final = "sum"
@@ -32,14 +43,14 @@ PLAIN: Final = frozenset({FAN_OUT, "T"})  # the sum of all rounds is that of the
 
 
 def collect(program: IRProgram) -> IRProgram:
-    """The program with such gradients made behind its loops, callees before their callers."""
+    """Compute such gradients after the loops of a program, in callees before their callers."""
     calls = Counter(call.callee for graph in program.graphs.values() for call in graph.calls)
     graphs: dict[str, Graph] = {}
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
         caller = _Caller(graph, program.backwards[key], graphs, backwards, calls)
-        graphs[key], backwards[key] = caller.collected()
-    kept = frozenset(key for entry in program.entries for key in reached(graphs, entry))
+        graphs[key], backwards[key] = caller.collect_gradients()
+    kept = frozenset(key for entry in program.entries for key in reachable_keys(graphs, entry))
     return replace(
         program,
         graphs={key: graph for key, graph in graphs.items() if key in kept},
@@ -65,8 +76,8 @@ class _Caller:
     steps: list[Step] = field(default_factory=list[Step])
     forward: dict[Call, Call] = field(default_factory=dict[Call, Call])
 
-    def collected(self) -> tuple[Graph, Backward]:
-        """Both passes; the same ones where nothing moves."""
+    def collect_gradients(self) -> tuple[Graph, Backward]:
+        """Return the forward and the backward pass, unchanged if no gradient moves."""
         self.types = dict(self.backward.types)
         self.foreign = {str(value.name): value for value in self.graph.foreign}
         for step in self.backward.steps:
@@ -84,7 +95,7 @@ class _Caller:
         return graph, self._backward(graph)
 
     def _collect(self, call: Call, rounds: _Rounds) -> None:
-        """The loop without the gradients that it collects, and these behind it."""
+        """Emit the loop without the gradients that it collects, and their sums after it."""
         key = call.callee
         if self.calls[key] > 1:
             key = f"{key}, collected {len(self.graphs)}"
@@ -101,7 +112,7 @@ class _Caller:
             value = self._param(call, param, rounds.type_of(param))
             part = Value(None, "cotangent", call.span)
             self.types[part] = self.types[value]
-            self.steps += rounds.summed(tree, part, self.types)
+            self.steps += rounds.sum_steps(tree, part, self.types)
             self.parts.setdefault(value, []).append(part)
 
     def _param(self, call: Call, param: Value, type_: TensorType) -> Value:
@@ -134,7 +145,7 @@ class _Caller:
                 of[total], self.types[total] = value, self.types[value]
                 self.steps.append(Apply(ops.table()[FAN_OUT], both, (total,), {}, value.span))
             gradients[value] = total
-        steps = tuple(self._named(step) for step in self.steps)
+        steps = tuple(self._update_origin(step) for step in self.steps)
         return prune(
             replace(
                 backward,
@@ -147,7 +158,7 @@ class _Caller:
             )
         )
 
-    def _named(self, step: Step) -> Step:
+    def _update_origin(self, step: Step) -> Step:
         """A step of the backward pass that names the forward call as it is now."""
         if isinstance(step, Call) and step.origin in self.forward:
             return replace(step, origin=self.forward[step.origin])
@@ -156,7 +167,7 @@ class _Caller:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A step of a round whose sum over all rounds can be made behind them, and what it needs."""
+    """Hold a step of a round, which can be summed over all rounds after them, and its inputs."""
 
     step: Apply
     below: tuple[_Tree, ...] = ()
@@ -184,7 +195,7 @@ class _Rounds:
 
     def collects(self) -> bool:
         """Whether a gradient moves."""
-        self._given()
+        self._note_scan_outputs()
         trees = dict(self._trees())
         waiting = {id(each): each for tree in trees.values() for each in _of(tree, PRODUCT)}
         while waiting:  # first those with an operand that is stacked already
@@ -197,7 +208,7 @@ class _Rounds:
         self.made = {value: above for value, above in self.made.items() if value in read}
         return bool(self.chosen)
 
-    def _given(self) -> None:
+    def _note_scan_outputs(self) -> None:
         """Note all that the loop stacks already: gradients of operands that it took apart."""
         _, results = ports(self.call, self.whole)
         for value, (part, axis) in zip(self.call.outputs, results, strict=True):
@@ -223,7 +234,7 @@ class _Rounds:
     def _tree(
         self, value: Value, makers: Mapping[Value, Step], reads: Mapping[Value, int], depth: int
     ) -> _Tree | None:
-        """The steps that make a value which nothing else reads, if all rounds can be added up."""
+        """Return the tree of steps for a value read once; None if no sum over rounds works."""
         step = makers.get(value)
         if not isinstance(step, Apply) or step.again or reads[value] > 1 or not depth:
             return None
@@ -238,7 +249,7 @@ class _Rounds:
         return _Tree(step, found) if len(found) == len(below) else None
 
     def _differs(self, value: Value) -> bool:
-        """Whether a value, or that of which it is the cotangent, is another in each round."""
+        """Return whether a value, or the value of a cotangent, differs between rounds."""
         return self.whole.of.get(value, value) in self.varying
 
     def _vary(self) -> None:
@@ -272,23 +283,23 @@ class _Rounds:
             name = value.name or (f"d{of.name or ''}" if of else "part")
             self.places[value] = place
             self.made[value] = self.above[value] = Value(f"all_{name}", "cotangent", value.span)
-            self.types[self.above[value]] = self._typed(value, self._axis(value))
+            self.types[self.above[value]] = self._type_in_caller(value, self._axis(value))
 
     def _axis(self, value: Value) -> int:
         """The axis of rounds, counted from the end as loops do."""
         return self.places[value] - len(self.whole.types[value].shape) - 1
 
-    def _typed(self, value: Value, axis: int | None) -> TensorType:
+    def _type_in_caller(self, value: Value, axis: int | None) -> TensorType:
         """A type of a round as the caller says it, of all rounds if there is an axis."""
         forward = self.whole.forward
         types = self.whole.types if value in self.whole.types else forward.types
         symbols = inside(self.call, self.caller, forward, {})
         type_ = forward.sizes.expand_type(types[value]).substitute(symbols)
-        return stacked(type_, axis, self.loop.length)
+        return stack_along(type_, axis, self.loop.length)
 
     def type_of(self, param: Value) -> TensorType:
         """The type of a parameter, as the caller says it."""
-        return self._typed(param, None)
+        return self._type_in_caller(param, None)
 
     # ---- both sides -----------------------------------------------------------------------------
 
@@ -316,7 +327,7 @@ class _Rounds:
             )
         )
 
-    def summed(self, tree: _Tree, out: Value, types: dict[Value, TensorType]) -> Iterator[Step]:
+    def sum_steps(self, tree: _Tree, out: Value, types: dict[Value, TensorType]) -> Iterator[Step]:
         """The steps of the caller for the sum of all rounds."""
         step, inputs = tree.step, tuple(self.above.get(v, v) for v in tree.step.inputs)
         attrs: Attrs = step.attrs
@@ -327,8 +338,8 @@ class _Rounds:
         else:
             inputs = tuple(Value(None, "cotangent", step.span) for _ in tree.below)
             for below, value in zip(tree.below, inputs, strict=True):
-                types[value] = self._typed(below.step.outputs[0], None)
-                yield from self.summed(below, value, types)
+                types[value] = self._type_in_caller(below.step.outputs[0], None)
+                yield from self.sum_steps(below, value, types)
         yield replace(step, inputs=inputs, outputs=(out,), attrs=attrs)
 
     def _spec(self, step: Apply) -> str:
@@ -342,7 +353,7 @@ class _Rounds:
         return f"{','.join(letters)}->{out}"
 
     def _axes(self, step: Apply) -> tuple[int, ...]:
-        """The axes of a sum, counted from the end, and that of the rounds."""
+        """Return the axes of a sum and the axis of the rounds, counted from the end."""
         (value,) = step.inputs
         rank, place = len(self.whole.types[value].shape), self.places[value]
         old = (axis % rank for axis in step.attrs["axes"])

@@ -25,7 +25,7 @@ def one_group(attrs: Attrs, body: Body) -> bool:
     return attrs["groups"] == ONE
 
 
-def no_ignored(attrs: Attrs, body: Body) -> bool:
+def counts_every_position(attrs: Attrs, body: Body) -> bool:
     """A loss for which every position counts."""
     return attrs.get("ignore") is None
 
@@ -36,7 +36,7 @@ def no_dropout(attrs: Attrs, body: Body) -> bool:
 
 
 def rows(attrs: Attrs, body: Body) -> bool:
-    """``[.., i, k] • [k, j]`` with axes in front."""
+    """Match ``[.., i, k] • [k, j]`` with leading axes."""
     a, b = _letters(body)
     return len(a) > 2 and len(b) == 2 and a[-1] == b[0]
 
@@ -80,8 +80,8 @@ _ALIKE: Final = (
     Kernel("layer_norm", "layer_norm", last_axis),
     Kernel("layer_norm", "layer_norm_output", last_axis),
     Kernel("gradient of layer_norm", "d_layer_norm", last_axis),
-    Kernel("cross_entropy", "cross_entropy", no_ignored),
-    Kernel("gradient of cross_entropy", "d_cross_entropy", no_ignored),
+    Kernel("cross_entropy", "cross_entropy", counts_every_position),
+    Kernel("gradient of cross_entropy", "d_cross_entropy", counts_every_position),
     Kernel("attention", "attention"),
     Kernel("attention", "attention_output", no_dropout),
     Kernel("gradient of attention", "d_attention"),
@@ -105,7 +105,7 @@ _ALIKE: Final = (
 def kernel_table(
     folder: Path, support: SupportFile, more: Sequence[Kernel] = (), *, releasing: bool = False
 ) -> Kernels:
-    """The kernels of one backend: those of its own, which are tried first, and the shared ones.
+    """Return the kernels of one backend: its own, which are tried first, and the shared ones.
 
     `folder` has their files, `support` the functions that they may call.
     """

@@ -18,6 +18,6 @@ def kernels(title: str) -> Kernels | None:
 
 
 def fused_operators() -> tuple[Op, ...]:
-    """Return the operators that no file can write: those of patterns and of grouped heads."""
+    """Return the operators that no file can write, for fused patterns and grouped heads."""
     ops = (fusion.op for fusion in fusions())
     return (*ops, grouped_attention.OP, grouped_attention.LOCAL)

@@ -25,7 +25,7 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return chosen
 
 
-def _named(text: str) -> str:
+def _check_name(text: str) -> str:
     if not text:
         raise ValueError("it needs a name")
     return text
@@ -41,8 +41,8 @@ def flag(text: str) -> bool:
 # The options by name, and how the text of each is read; a ValueError says how it is wrong.
 OPTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "pass": _one_of(*VIEWS),
-    "block": _named,
-    "plan": _named,
+    "block": _check_name,
+    "plan": _check_name,
     "set": settings,
     "theme": _one_of(*THEMES),
     "title": flag,

@@ -76,7 +76,7 @@ def figure(words: str, content: str) -> str:
 
 
 def _options(words: str) -> dict[str, object]:
-    """The options behind `xg figure`; ValueError names the wrong one."""
+    """Read the options after `xg figure`; a ValueError names the wrong one."""
     read: dict[str, object] = {}
     known: Mapping[str, object] = {**OPTIONS, "file": None}
     for word in shlex.split(words)[2:]:

@@ -31,7 +31,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import HEIGHT, Program, compile_project
 from xg.frontend.choices import check_choices
 from xg.frontend.project import Project, parse_project
-from xg.frontend.typed import Settings, concerning, uncalled
+from xg.frontend.typed import Settings, concerning, root_blocks
 from xg_pages.explorer import explore
 from xg_runtime.errors import InputError
 
@@ -144,7 +144,7 @@ def _shown(shell: Shell, line: str, text: str) -> object:
             shell.display_pub.publish({"text/plain": _parser().format_help()}, {})
             return None
         shell.user_ns.pop(options.name or VARIABLE, None)  # which an error would leave as it was
-        return _compiled(shell, options, text)
+        return _compile_cell(shell, options, text)
     except DiagnosticError as error:
         raise CellError(str(error)) from None
     except (_Misused, InputError) as error:
@@ -152,8 +152,8 @@ def _shown(shell: Shell, line: str, text: str) -> object:
         raise CellError(f"%%xg: {error}") from None
 
 
-def _compiled(shell: Shell, options: Namespace, text: str) -> object:
-    """The program of a cell, or its page; raises DiagnosticError with all that `xg check` finds."""
+def _compile_cell(shell: Shell, options: Namespace, text: str) -> object:
+    """Return a cell's program or page; raises DiagnosticError with all that `xg check` finds."""
     _wait_for(shell, "the page to explore" if options.explore else "the figure")
     settings = settings_of(options)
     # the line of the magic counts, as it does in the numbers that Jupyter shows
@@ -163,7 +163,7 @@ def _compiled(shell: Shell, options: Namespace, text: str) -> object:
         raise DiagnosticError(found)
     program = compile_project(project, options.block, settings, options.plan)
     if not (options.block or options.plan):
-        _show_others(shell, project, program, settings, explore=options.explore)
+        _show_other_blocks(shell, project, program, settings, explore=options.explore)
     shell.user_ns[options.name or VARIABLE] = program
     return Explorer(program, settings) if options.explore else program
 
@@ -181,11 +181,11 @@ def _wait_for(shell: Shell, awaited: str) -> None:
     shell.display_pub.clear_output(wait=True)
 
 
-def _show_others(
+def _show_other_blocks(
     shell: Shell, project: Project, program: Program, settings: Settings, *, explore: bool
 ) -> None:
     """Show the blocks that nothing in the cell calls, as `program` is shown, which follows."""
-    names = [name for name in uncalled(project.main) if name != program.graphs.main.block]
+    names = [name for name in root_blocks(project.main) if name != program.graphs.main.block]
     for name in names:
         own = concerning(project, name, settings)
         other = compile_project(project, name, own)
@@ -194,7 +194,7 @@ def _show_others(
 
 
 def _words(line: str) -> list[str]:
-    """The words behind `%%xg`; a product of plans is quoted."""
+    """Split the words after `%%xg`; a product of plans has to be quoted."""
     try:
         return shlex.split(line)
     except ValueError as error:
@@ -202,7 +202,7 @@ def _words(line: str) -> list[str]:
 
 
 class _Misused(Exception):
-    """Words behind `%%xg` that it does not know."""
+    """Words after `%%xg` that it does not know."""
 
 
 class _Parser(ArgumentParser):

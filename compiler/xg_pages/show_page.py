@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from xg.cli.arguments import settings_of
-from xg.cli.compiling import compile_one, stage_of
+from xg.cli.compiling import compile_request, stage_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.codegen.backend import backends
@@ -18,7 +18,7 @@ def show(options: Namespace, console: Console) -> int:
     if refusal is not None:
         console.note(f"xg show: {refusal}")
         return USAGE
-    program = stage_of(compile_one(options), options.stage)
+    program = stage_of(compile_request(options), options.stage)
     console.write(explore(program, settings_of(options)).page.decode("utf-8"))
     return FINE
 

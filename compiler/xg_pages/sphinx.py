@@ -44,7 +44,7 @@ def _read(option: Callable[[str], object]) -> Callable[[str | None], object]:
 
 
 class XgDirective(SphinxDirective):
-    """A figure of a diagram; `:caption:`, `:alt:`, `:width:` and `:class:` are those of figures."""
+    """A figure of a diagram, with `:caption:`, `:alt:`, `:width:` and `:class:` like figures."""
 
     optional_arguments = 1
     final_argument_whitespace = True
@@ -64,7 +64,7 @@ class XgDirective(SphinxDirective):
             raise self.error("xg: name a file, or write the diagram below the directive; not both")
         try:
             project = self._project()
-            asked = Embedded.of(project, self._asked())
+            asked = Embedded.of(project, self._figure_options())
             place = self._drawn(asked)
         except DiagnosticError as error:
             raise self.error(f"xg: {error}") from None
@@ -73,7 +73,7 @@ class XgDirective(SphinxDirective):
         if "width" in self.options:
             picture["width"] = self.options["width"]
         self.set_source_info(picture)
-        return [self._captioned(picture)]
+        return [self._add_caption(picture)]
 
     def _project(self) -> Project:
         if not self.arguments:
@@ -85,7 +85,7 @@ class XgDirective(SphinxDirective):
             self.env.note_dependency(str(path))
         return project
 
-    def _asked(self) -> Mapping[str, object]:
+    def _figure_options(self) -> Mapping[str, object]:
         return {name: value for name, value in self.options.items() if name in OPTIONS}
 
     def _drawn(self, asked: Embedded) -> str:
@@ -94,7 +94,7 @@ class XgDirective(SphinxDirective):
         Its name is that of its content, so that pages read in parallel do not disturb each other.
         """
         said = [__version__, *(module.span.source.text for module in asked.project.modules)]
-        said += [f"{name}={value}" for name, value in sorted(self._asked().items())]
+        said += [f"{name}={value}" for name, value in sorted(self._figure_options().items())]
         name = sha256("\0".join(said).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         folder = Path(self.env.doctreedir) / "xg"
         if not all((folder / f"{name}.{each}").exists() for each in FORMATS):
@@ -103,7 +103,7 @@ class XgDirective(SphinxDirective):
         place = os.path.relpath(folder / f"{name}.*", self.env.srcdir)
         return "/" + Path(place).as_posix()
 
-    def _captioned(self, picture: nodes.image) -> nodes.Node:
+    def _add_caption(self, picture: nodes.image) -> nodes.Node:
         if "caption" not in self.options:
             self.add_name(picture)
             return picture

@@ -26,7 +26,7 @@ from xg.frontend.project import Project, read_project
 from xg.frontend.typed import Settings
 from xg.ir.parameters import loss_of
 from xg.verify.gradient_proof import prove
-from xg.verify.plan_proof import prove_ranks, wanted
+from xg.verify.plan_proof import prove_ranks, select_proofs
 from xg_runtime import arrays
 from xg_runtime.module import Arrays, in_type, is_float
 from xg_testing.record import without_places
@@ -85,7 +85,7 @@ def _unproven_plans(
     seed: int,
 ) -> Iterator[str]:
     """Yield the report of every plan whose ranks differ from one device."""
-    for name, chosen, settings in wanted(project, block, plan, {}):
+    for name, chosen, settings in select_proofs(project, block, plan, {}):
         floats, exact = ("single" in kinds), ("exact" in kinds)
         proof = prove_ranks(project, name, chosen, settings, seed, floats=floats, exact=exact)
         if not proof.passed:

@@ -17,14 +17,14 @@ def lock_of(file: Path) -> Path:
     return file.parent / NAME
 
 
-def diagrams_beside(lock: Path) -> list[str]:
+def sibling_diagrams(lock: Path) -> list[str]:
     """Return the names of the diagrams in the folder of a lock."""
     return sorted(path.name for path in lock.parent.glob("*.xg"))
 
 
 def check_project(project: Project, lock: Lock, folder: Path) -> Iterator[Changes]:
     """Yield the changes of every block of a file, and of recorded blocks that it lost."""
-    present = diagrams_beside(folder / NAME)
+    present = sibling_diagrams(folder / NAME)
     found: list[BlockLock] = []
     for new in lock_project(project):
         old = lock.find(new, present)
@@ -53,7 +53,7 @@ def accept(files: Sequence[Path]) -> Iterator[tuple[Path, int, bool]]:
         path = folder / NAME
         old = read_lock(path) or Lock({})
         names = {file.name for file in mine}
-        present = {*diagrams_beside(path)} - names
+        present = {*sibling_diagrams(path)} - names
         kept = {key: each for key, each in old.blocks.items() if key[0] in present}
         for file in mine:
             for block in lock_project(read_project(file)):

@@ -30,7 +30,7 @@ class Changes:
 
     @property
     def passed(self) -> bool:
-        """Whether the block means what its record says."""
+        """Return whether the block means what its record says."""
         return not self.meaning
 
     def lines(self) -> Iterator[str]:
@@ -47,14 +47,14 @@ def changes(lock: Lock, old: BlockLock | None, new: BlockLock) -> Changes:
     """Compare a block with its record, which is None if the lock has none."""
     if old is None:
         return Changes(new.block, new.file, ("is not in the lock",))
-    renamed = _renamed(old, new)
+    renamed = _find_renames(old, new)
     found = [
         *(
             f"{name} is now {other}: renamed, nothing else changes"
             for name, other in renamed.items()
         ),
         *_edges(_renaming(old.edges, renamed), new.edges),
-        *_outputs(_each(old.outputs, renamed), new.outputs),
+        *_outputs(_rename_outputs(old.outputs, renamed), new.outputs),
         *_plans(old.plans, new.plans),
         *_numbers(lock, old, new, renamed),
     ]
@@ -120,7 +120,7 @@ def _renaming(some: Sequence[LockedEdge], names: Mapping[str, str]) -> tuple[Loc
     return tuple(map(named, some))
 
 
-def _each(names: Sequence[str], other: Mapping[str, str]) -> tuple[str, ...]:
+def _rename_outputs(names: Sequence[str], other: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(other.get(name, name) for name in names)
 
 
@@ -146,7 +146,7 @@ def _signature(edge: LockedEdge) -> tuple[str, tuple[str, ...], str]:
     return edge.maker, named, edge.name if edge.is_named else ""
 
 
-def _renamed(old: BlockLock, new: BlockLock) -> dict[str, str]:
+def _find_renames(old: BlockLock, new: BlockLock) -> dict[str, str]:
     """Return the named edges that have another name now and are otherwise as they were.
 
     Names follow each other: a renamed input changes the operands of what reads it.

@@ -106,7 +106,7 @@ class DiagramFile(pytest.File):
     @cached_property
     def texts(self) -> dict[str, str]:
         """A hash of this file and of every file that it uses, by path."""
-        known = self._remembered()
+        known = self._last_run()
         return _hashes(known["texts"] if known else map(str, self.project.paths))
 
     def _find_cases(self) -> Sequence[ProofCase]:
@@ -121,12 +121,12 @@ class DiagramFile(pytest.File):
 
     def _known_cases(self) -> Sequence[ProofCase] | None:
         """Return the tests of the last run, if the file and all that it uses are the same."""
-        known = self._remembered()
+        known = self._last_run()
         if known is None or _hashes(known["texts"]) != known["texts"]:
             return None
         return [ProofCase(*each) for each in known["cases"]]
 
-    def _remembered(self) -> Mapping[str, Any] | None:
+    def _last_run(self) -> Mapping[str, Any] | None:
         known = PassedProofs(self.config).find(self._key)
         return known if known and known["xg"] == release() else None
 

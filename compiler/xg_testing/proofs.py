@@ -16,7 +16,7 @@ from xg.frontend.examples.binding import bind
 from xg.frontend.project import Project, read_project
 from xg.verify.examples.claim_check import check_document
 from xg.verify.gradient_proof import prove
-from xg.verify.plan_proof import prove_ranks, wanted
+from xg.verify.plan_proof import prove_ranks, select_proofs
 from xg_runtime.errors import XgRuntimeError
 from xg_testing.checking import accept, check_file
 
@@ -48,7 +48,7 @@ def proof_cases(project: Project) -> Iterator[tuple[str, str, str, int]]:
         graphs = compile_project(project, block, settings).on_one_device.graphs
         if any(each.gradients for each in graphs.backwards.values()):
             yield ("gradients", block, "", places[block])
-    for block, plan, _ in wanted(project, None, None, {}):
+    for block, plan, _ in select_proofs(project, None, None, {}):
         yield ("plan", block, plan or "", plans.get(plan or "", places[block]))
 
 

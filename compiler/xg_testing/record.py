@@ -21,10 +21,10 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import Program, compile_project
 from xg.figures import dot
 from xg.frontend.project import Project
-from xg.frontend.typed import concerning, uncalled
+from xg.frontend.typed import concerning, root_blocks
 from xg.ir.parameters import join
 from xg.verify.gradient_proof import sample
-from xg.verify.plan_proof import wanted
+from xg.verify.plan_proof import select_proofs
 from xg_pages.diff.compare import Edge as DiffEdge
 from xg_pages.diff.compare import Making, called_graphs, edges
 from xg_runtime.module import Array
@@ -50,28 +50,27 @@ class LockedEdge:
 
     def __str__(self) -> str:
         """Write the edge as one line of a lock."""
-        spelled = [f"{key}={_quoted(text)}" for key, text in self.making.arguments]
+        spelled = [f"{key}={_quote(text)}" for key, text in self.making.arguments]
         spelled += [f"formula={self.making.formula}"] if self.making.formula else []
         settings = f" {{{'; '.join(spelled)}}}" if spelled else ""
-        operands = ", ".join(_marked(*each) for each in self.making.operands)
+        operands = ", ".join(_mark_name(*each) for each in self.making.operands)
         if self.maker in ENTERS:
             follows = f" <- {operands}" if operands else ""
             return f"{self.maker} {self.name} {self.shape}{follows}{settings}"
-        return (
-            f"{_marked(self.name, self.is_named)} {self.shape} = {self.maker}({operands}){settings}"
-        )
+        name = _mark_name(self.name, self.is_named)
+        return f"{name} {self.shape} = {self.maker}({operands}){settings}"
 
 
-def _marked(name: str, is_named: bool) -> str:
+def _mark_name(name: str, is_named: bool) -> str:
     return name if is_named else f"%{name}"
 
 
-def _unmarked(text: str) -> tuple[str, bool]:
+def _unmark_name(text: str) -> tuple[str, bool]:
     return text.removeprefix("%"), not text.startswith("%")
 
 
-def _quoted(text: str) -> str:
-    """A value that no separator is in."""
+def _quote(text: str) -> str:
+    """Escape the separators in a value."""
     return text.replace("\\", "\\\\").replace(";", "\\;").replace("}", "\\}").replace("\n", "\\n")
 
 
@@ -80,7 +79,7 @@ _MADE = re.compile(r"(\S+) (\[.*?\]) = (.*?)\((.*?)\)(?: \{(.*)\})?")
 
 
 def parse_edge(line: str) -> LockedEdge:
-    """Read one line of a lock; raises ValueError if it is none."""
+    """Read one line of a lock; raises ValueError for a line that is not an edge."""
     if found := _ENTERS.fullmatch(line):
         maker, name, shape, operands, settings = found.groups()
     elif found := _MADE.fullmatch(line):
@@ -88,15 +87,15 @@ def parse_edge(line: str) -> LockedEdge:
     else:
         raise ValueError(f"no edge: {line}")
     pairs = [part.partition("=") for part in re.split(r"(?<!\\); ", settings)] if settings else []
-    values = {key: re.sub(r"\\(.)", _unescaped, text) for key, _, text in pairs}
+    values = {key: re.sub(r"\\(.)", _unescape, text) for key, _, text in pairs}
     formula = values.pop("formula", "")
-    taken = tuple(_unmarked(each) for each in operands.split(", ")) if operands else ()
+    taken = tuple(_unmark_name(each) for each in operands.split(", ")) if operands else ()
     making = Making(taken, tuple(values.items()), formula)
-    bare, is_named = _unmarked(name)
+    bare, is_named = _unmark_name(name)
     return LockedEdge(bare, shape, maker, making, is_named)
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     return "\n" if found[1] == "n" else found[1]
 
 
@@ -124,7 +123,7 @@ class BlockLock:
 def lock_project(project: Project) -> Iterator[BlockLock]:
     """Record every block of a file; raises DiagnosticError if it has errors."""
     plans = _plans(project)
-    free = uncalled(project.main)
+    free = root_blocks(project.main)
     for block in project.main.blocks:
         name = block.name.name
         program = compile_project(project, name, concerning(project, name, {}))
@@ -194,17 +193,17 @@ def summary(array: Array) -> tuple[float, float]:
     """Reduce an array to its norm, and its product with a wave that tells its elements apart."""
     flat = np.asarray(array, np.float64).reshape(-1)
     wave = np.cos(np.arange(flat.size, dtype=np.float64))
-    return _rounded(float(np.linalg.norm(flat))), _rounded(float(flat @ wave))
+    return _round(float(np.linalg.norm(flat))), _round(float(flat @ wave))
 
 
-def _rounded(x: float) -> float:
+def _round(x: float) -> float:
     return float(f"{x:.{DIGITS}g}")
 
 
 def _plans(project: Project) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Return the collectives of every block under every plan of the file."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for block, plan, settings in wanted(project, None, None, {}):
+    for block, plan, settings in select_proofs(project, None, None, {}):
         program = compile_project(project, block, settings, plan)
         found.setdefault(block, {})[plan or "as written"] = tuple(collectives(program))
     return found

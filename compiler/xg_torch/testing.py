@@ -1,4 +1,4 @@
-"""For the tests of others: a torch module must compute what a diagram says.
+"""Assert in your own tests that a torch module computes what a diagram says.
 
 from xg_torch.testing import assert_matches
 

@@ -97,11 +97,11 @@ def split_of(program: IRProgram, loss: str, rows: frozenset[str], count: int) ->
 
 
 def _is_target(program: IRProgram, value: Value) -> bool:
-    return _compared(program, value) is not None
+    return _compared_value(program, value) is not None
 
 
-def _compared(program: IRProgram, targets: Value) -> Value | None:
-    """The value that the block's own loss compares with these targets."""
+def _compared_value(program: IRProgram, targets: Value) -> Value | None:
+    """Return the value that the block's own loss compares with these targets."""
     loss = _loss(program, targets)
     return loss and loss.inputs[0]
 
@@ -115,7 +115,7 @@ def _loss(program: IRProgram, targets: Value) -> Apply | None:
 
 
 def _logits(program: IRProgram, targets: Value) -> str | None:
-    compared = _compared(program, targets)
+    compared = _compared_value(program, targets)
     return _output(program, compared) if compared is not None else None
 
 
@@ -234,7 +234,7 @@ def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corp
         )  # refused before it is trained
     if is_folder:
         ids = dataset_folder.joined(options.data, TOKENS)
-        shards.refuse_others(f"{TOKENS} in {options.data}", ids, vocabulary.size)
+        shards.check_vocabulary(f"{TOKENS} in {options.data}", ids, vocabulary.size)
         return corpus.split(ids, vocabulary, hashlib.sha256(ids.tobytes()).hexdigest())
     read = shards.read(shards.find(options.data), options.token_type, vocabulary.size)
     return corpus.split(read.ids, vocabulary, read.sha256)
@@ -269,7 +269,9 @@ def _arrays(draft: Program, path: Path) -> tuple[Arrays, str]:
     """The arrays of a file or of a folder of datasets, and the SHA-256 of what there is."""
     if not path.is_dir():
         return arrays.read(path), hashlib.sha256(files.read(path)).hexdigest()
-    found = dataset_folder.stacked(path, [str(value.name) for value in draft.graphs.main.inputs])
+    found = dataset_folder.stack_columns(
+        path, [str(value.name) for value in draft.graphs.main.inputs]
+    )
     digest = hashlib.sha256()
     for name, array in found.items():
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())

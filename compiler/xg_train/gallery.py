@@ -17,7 +17,7 @@ from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
 from xg.cli.outputs import TargetFolder, Wanted, outputs_of
 from xg.cli.verification import by_default
 from xg.codegen.backend import backends
-from xg.cost.table import aligned
+from xg.cost.table import align_columns
 from xg.diagnostics.terminal import counted
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files
@@ -51,7 +51,7 @@ def show_gallery(options: Namespace, console: Console) -> int:
     folder: Path = options.folder
     names = options.names or [path.stem for path in library_files()]
     shown: list[Built] = []
-    for built in _build_all(names):
+    for built in _build_diagrams(names):
         TargetFolder(folder).write(built.files, built.engines)
         shown.append(built)
         console.note(f"{built.name}: {len(built.files)} files, {_gradients(built)}")
@@ -59,14 +59,14 @@ def show_gallery(options: Namespace, console: Console) -> int:
     if outcome.interrupted:
         console.note(f"xg demo: interrupted by {outcome.interrupted}")
         return INTERRUPTED
-    console.judge_all(_lines(shown, outcome, entropy))
+    console.judge_lines(_lines(shown, outcome, entropy))
     console.say(f"\nwhat it writes by now:\n{text}\n")
-    console.say_all((*_pictures(shown), *_next(shown, folder, outcome.folder, began)))
+    console.say_lines((*_pictures(shown), *_next(shown, folder, outcome.folder, began)))
     learned = last_losses(outcome) < outcome.losses[0]
     return FINE if learned and all(each.passed for each in shown) else PROBLEM
 
 
-def _build_all(names: Sequence[str]) -> Iterator[Built]:
+def _build_diagrams(names: Sequence[str]) -> Iterator[Built]:
     """Build every diagram, on all cores if there are several; in their order."""
     cores = min(os.cpu_count() or 1, len(names))
     if cores == 1:
@@ -122,7 +122,7 @@ def _lines(shown: Sequence[Built], outcome: Outcome, entropy: float) -> Iterator
         counts = str(len(each.files)), str(each.gradients)
         rows.append((each.name, *counts, f"{each.error:.1e}", verdict))
     yield ""
-    yield from aligned(rows, frozenset({1, 2, 3}))
+    yield from align_columns(rows, frozenset({1, 2, 3}))
     yield ""
     yield f"training {MODEL}: {outcome.steps} steps, {outcome.speed:,.0f} tokens/s"
     yield f"loss {outcome.losses[0]:.3f} at first, {last_losses(outcome):.3f} over the last steps"

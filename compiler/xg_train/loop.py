@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from xg import __version__
 from xg.cli.backend_argument import where
-from xg.cli.computing import Ranks, is_on_mesh, is_process_of_many, placed
+from xg.cli.computing import Ranks, is_on_mesh, is_process_of_many, place_module
 from xg.cli.console import Console
 from xg.codegen.backend import CPU, find
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -72,7 +72,7 @@ def train_on_ranks(
     if not options.resume:
         check_free(folder, overwrite=options.overwrite)  # before any rank begins
     if ranks.on == "simulated":
-        return _on_simulated(what, options, folder, console, ranks)
+        return _on_simulated_ranks(what, options, folder, console, ranks)
     return _on_processes(what, options, folder, ranks)
 
 
@@ -98,7 +98,7 @@ def _train(
 ) -> Outcome | NonFiniteError:
     """Train as one rank of a world; the first writes how the program is compiled."""
     how = where(options)
-    modules = [placed(own, what.backend, how, kernels=what.kernels) for own in _own(what)]
+    modules = [place_module(own, what.backend, how, kernels=what.kernels) for own in _own(what)]
     if world.leads and not options.resume and (options.overwrite or not exists(folder)):
         RunConfig.of(folder, what, options).write(folder)
         what.keep_tokenizer(folder)
@@ -144,7 +144,7 @@ def _world(what: TrainingSetup) -> World:
 
 
 def _own(what: TrainingSetup) -> Sequence[Program]:
-    """The programs of the rank that runs this: of a pipeline those of its stages."""
+    """Return the programs of the rank that runs this; in a pipeline, its stages' programs."""
     program = what.trained_program
     if not program.stages:
         return (program,)
@@ -175,7 +175,7 @@ def _stepper(what: TrainingSetup, device: str) -> type[Stepper]:
     return cast(type[Stepper], find(what.backend).device_stepper())
 
 
-def _on_simulated(
+def _on_simulated_ranks(
     what: TrainingSetup, options: Namespace, folder: Path, console: Console, ranks: Ranks
 ) -> TrainingResult:
     """Train on all ranks in this process; signals go to its main thread."""

@@ -13,7 +13,7 @@ from xg.cli.dispatch import parse
 from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
 from xg.cli.outputs import Outputs, TargetFolder, Wanted, outputs_of
 from xg.cli.verification import gradient_lines, rank_lines
-from xg.cost.table import aligned
+from xg.cost.table import align_columns
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, read_project
 from xg.verify.gradient_proof import prove
@@ -98,7 +98,9 @@ class _Story:
 
     def _show(self, *lines: str) -> None:
         """Print lines of a chapter; those with a verdict are colored."""
-        self.console.judge_all(f"  {each}".rstrip() for line in lines for each in line.split("\n"))
+        self.console.judge_lines(
+            f"  {each}".rstrip() for line in lines for each in line.split("\n")
+        )
 
     def _write_text(self) -> Path:
         """Write the text, unless a reader has changed it since the last time."""
@@ -126,7 +128,7 @@ class _Story:
             (f"{NAME}_mlp.backward.svg", "its backward pass, which xg derived"),
             (f"{NAME}_mlp_tp.overview.svg", "the MLP on two GPUs, by the plan TP"),
         ]
-        self._show(*aligned([(str(self._folder / name), what) for name, what in rows]))
+        self._show(*align_columns([(str(self._folder / name), what) for name, what in rows]))
         return outputs
 
     def _show_code(self, outputs: Outputs) -> None:
@@ -163,7 +165,7 @@ class _Story:
             ("xg new my_model", "begin a project of your own"),
             ("xg demo --all", "build and prove every shipped diagram; this takes minutes"),
         ]
-        self._show(*aligned(rows))
+        self._show(*align_columns(rows))
 
 
 def _computing(module: str) -> Iterator[str]:
@@ -180,7 +182,7 @@ def _computing(module: str) -> Iterator[str]:
 
 
 def _without_title(lines: Iterable[str]) -> list[str]:
-    """Return the lines of a proof; its title names the block, as the chapter does."""
+    """Return the lines of a proof without its title: the chapter names the block already."""
     return list(lines)[1:]
 
 

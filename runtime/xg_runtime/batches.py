@@ -71,7 +71,7 @@ class TextSource:
 
     @property
     def batched(self) -> frozenset[str]:
-        """Both inputs have rows."""
+        """Return the names of both inputs, since each has a row for each row of a batch."""
         return frozenset(self.inputs)
 
     @property

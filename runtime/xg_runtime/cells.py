@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def releases(self) -> bool:
-        """Whether what the forward pass kept is not needed behind it."""
+        """Return whether nothing needs the saved values of the forward pass after this cell."""
         return self.backward and self.half != "inputs"
 
     def lasts(self, forward: int, backward: int) -> int:
@@ -119,7 +119,7 @@ def zero_bubble(ranks: int, parts: int, turns: int = 1) -> Orders:
     while any(main) or any(waiting):
         for rank in range(ranks):
             cell = main[rank][0] if main[rank] else None
-            needed = _needed(rank, cell, ranks, turns, "inputs") if cell else ()
+            needed = _dependencies(rank, cell, ranks, turns, "inputs") if cell else ()
             can = all(ended.get(each, now + 1) <= now for each in needed)
             if cell and can and (cell.backward or kept[rank] < limit):
                 orders[rank].append(main[rank].pop(0))
@@ -151,12 +151,12 @@ class Impossible(Exception):
 
 
 def fits(ranks: int, parts: int, turns: int) -> bool:
-    """Whether so many microbatches can go round several times: in groups of one for each rank."""
+    """Return whether `parts` microbatches fit: several turns need a multiple of the ranks."""
     return turns == 1 or parts % ranks == 0
 
 
 def check(orders: Sequence[Order], parts: int, turns: int = 1) -> None:
-    """Raise Impossible unless every cell is run once, in turn, behind those it depends on.
+    """Raise Impossible unless every cell runs once, in order, after the cells it depends on.
 
     Each rank has to receive from another in the order in which that one sends.
     """
@@ -225,7 +225,7 @@ def timeline(orders: Sequence[Order], forward: int = 1, backward: int = 2) -> tu
             while places[rank] < len(order):
                 cell = order[places[rank]]
                 half = next((each.half for each in order if each.half), "")
-                asked = _needed(rank, cell, len(orders), turns, "inputs" if half else "")
+                asked = _dependencies(rank, cell, len(orders), turns, "inputs" if half else "")
                 needed = [ends.get(each) for each in asked]
                 known = [end for end in needed if end is not None]
                 if len(known) < len(needed):
@@ -245,7 +245,7 @@ def timeline(orders: Sequence[Order], forward: int = 1, backward: int = 2) -> tu
     return tuple(slots)
 
 
-def _needed(
+def _dependencies(
     rank: int, cell: Cell, ranks: int, turns: int, half: Literal["", "inputs"]
 ) -> Iterator[tuple[int, Cell]]:
     """The cells that a cell depends on; `half` is the part of a backward pass that is sent."""
@@ -271,7 +271,7 @@ def bubble(orders: Sequence[Order], forward: int = 1, backward: int = 2) -> Frac
 
 
 def in_flight(order: Order, sizes: Sequence[int] = ()) -> int:
-    """The most of which a rank keeps what its backward passes need: passes of a microbatch.
+    """Return the most microbatch passes whose saved values a rank holds at once.
 
     With `sizes`, what a pass on each of its stages keeps, it is the most of that.
     """

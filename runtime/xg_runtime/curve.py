@@ -42,7 +42,7 @@ def draw(
     `references` are losses, `chances` accuracies to compare with.
     """
     raw, validation, accuracy = (_points(records, of) for of in ("loss", "validation", "accuracy"))
-    smooth = _smoothed(raw)
+    smooth = _moving_average(raw)
     frame = _frame(smooth + validation, references.values())
     entries = [("raw", "each step"), ("smooth", "smoothed")]
     title = _title(raw, smooth)
@@ -51,8 +51,8 @@ def draw(
     parts = [
         *axes(frame),
         *(reference(frame, name, level) for name, level in references.items()),
-        *line(frame, "raw", _thinned(raw)),
-        *line(frame, "smooth", _thinned(smooth)),
+        *line(frame, "raw", _downsample(raw)),
+        *line(frame, "smooth", _downsample(smooth)),
         *_validation(frame, validation),
         *legend(entries + [("validation", "validation")] * bool(validation)),
     ]
@@ -63,7 +63,7 @@ def draw(
 
 
 def _below(frame: Frame, accuracy: Sequence[Point], chances: Mapping[str, float]) -> list[str]:
-    """Return the frame of accuracy under that of the loss, along the same steps."""
+    """Return the accuracy frame, drawn below the loss frame along the same steps."""
     low = min([0.5, *map(_level, accuracy), *chances.values()]) - 0.05
     top, bottom = _HEIGHT + 24, _HEIGHT + _ACCURACY - 44
     under = Frame(frame.steps, (max(low, 0.0), 1.0), top, bottom, "accuracy")
@@ -85,7 +85,7 @@ def _title(raw: Sequence[Point], smooth: Sequence[Point]) -> str:
     return f"loss {raw[0][1]:.3f} → {smooth[-1][1]:.3f} after {int(raw[-1][0])} steps"
 
 
-def _smoothed(points: Sequence[Point]) -> list[Point]:
+def _moving_average(points: Sequence[Point]) -> list[Point]:
     """Return the mean of each point's neighbours on both sides, so that the line does not lag."""
     half = int(len(points) * _SMOOTHED_OVER / 2)
     sums = [0.0, *accumulate(map(_level, points))]
@@ -96,7 +96,7 @@ def _smoothed(points: Sequence[Point]) -> list[Point]:
     return smooth
 
 
-def _thinned(points: Sequence[Point]) -> list[Point]:
+def _downsample(points: Sequence[Point]) -> list[Point]:
     """Return at most two points a pixel: the lowest and the highest, so that no spike is lost."""
     chunk = -(-len(points) // (RIGHT - LEFT))
     if chunk <= 2:

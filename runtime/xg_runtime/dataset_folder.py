@@ -27,7 +27,7 @@ def read(path: Path, names: Iterable[str]) -> dict[str, list[Array]]:
     return {name: [np.asarray(row) for row in cast("list[Any]", data[name])] for name in names}
 
 
-def stacked(path: Path, names: Iterable[str]) -> Arrays:
+def stack_columns(path: Path, names: Iterable[str]) -> Arrays:
     """Return columns as arrays with a row for each row; raises InputError for uneven ones."""
     found: Arrays = {}
     for name, rows in read(path, names).items():

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.tensor_pieces import Later, Writable
-from xg_runtime.tensorfile import BFLOAT16, widened
+from xg_runtime.tensorfile import BFLOAT16, widen_bfloat16
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def fit(
     return fitted
 
 
-def fit_stored(
+def fit_without_copy(
     arrays: Writable, expected: Mapping[str, Expected], *, source: str
 ) -> dict[str, Array | Later]:
     """Return floats as they are given, no copies of them, in the order of `expected`.
@@ -100,7 +100,7 @@ def _check_float(where: str, array: Array | Later, want: Expected) -> None:
 
 def _as_float(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Array:
     _check_float(where, array, want)
-    return np.array(widened(array), dtype=dtype, order="C")
+    return np.array(widen_bfloat16(array), dtype=dtype, order="C")
 
 
 def _as_ids(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Array:

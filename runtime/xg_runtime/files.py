@@ -37,10 +37,10 @@ def refuse_special(path: Path) -> None:
 
 def write(path: Path, data: Content) -> None:
     """Write one file atomically, creating its folder; raises FileError."""
-    write_all({path: data})
+    write_files({path: data})
 
 
-def write_all(files: Mapping[Path, Content], ours: Callable[[Path], bool] | None = None) -> None:
+def write_files(files: Mapping[Path, Content], ours: Callable[[Path], bool] | None = None) -> None:
     """Write every file, or none.
 
     `ours` says whether an existing file may be replaced; the first that may not is a FileError, and
@@ -54,24 +54,24 @@ def write_all(files: Mapping[Path, Content], ours: Callable[[Path], bool] | None
             remove_leftovers(folder)
         with contextlib.ExitStack() as cleanup:
             for path, data in files.items():
-                cleanup.callback(beside(path, "new").unlink, missing_ok=True)
+                cleanup.callback(temporary_path(path, "new").unlink, missing_ok=True)
                 with _naming(path):
-                    write_synced(beside(path, "new"), data)
-            _replace_all(list(files))
+                    write_and_sync(temporary_path(path, "new"), data)
+            _replace_files(list(files))
         for folder in dict.fromkeys(path.parent for path in files):
             sync_folder(folder)
 
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Generator[None]:
-    """Let errors name this file: those of a full disk name none, others its temporary name."""
+    """Put this file's path into errors: a full disk names no file, others a temporary one."""
     try:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
-def write_synced(path: Path, data: Content) -> None:
+def write_and_sync(path: Path, data: Content) -> None:
     """Write a file that must not be there yet and flush it to disk; raises OSError."""
     with path.open("xb") as file:
         for piece in (data,) if isinstance(data, bytes) else data:
@@ -104,7 +104,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder of plain files, in one moment as far as its name goes."""
-    gone = beside(folder, "old")
+    gone = temporary_path(folder, "old")
     folder.rename(gone)
     _empty(gone)
 
@@ -115,26 +115,26 @@ def _empty(folder: Path) -> None:
     folder.rmdir()
 
 
-def _replace_all(paths: list[Path]) -> None:
+def _replace_files(paths: list[Path]) -> None:
     """Rename every new file over its target; undo all of it if one rename fails."""
     begun: list[Path] = []
     try:
         for path in paths:
             begun.append(path)
             _keep_old(path)
-            beside(path, "new").replace(path)
+            temporary_path(path, "new").replace(path)
     except BaseException:
         for path in begun:
             _put_back(path)
         raise
     with contextlib.ExitStack() as cleanup:  # one that fails keeps no other from going
         for path in begun:
-            cleanup.callback(beside(path, "old").unlink, missing_ok=True)
+            cleanup.callback(temporary_path(path, "old").unlink, missing_ok=True)
 
 
 def _keep_old(path: Path) -> None:
     """Give the file at `path` a second name, without a moment in which it has none."""
-    old = beside(path, "old")
+    old = temporary_path(path, "old")
     old.unlink(missing_ok=True)
     if path.is_symlink():
         old.symlink_to(path.readlink())
@@ -142,15 +142,15 @@ def _keep_old(path: Path) -> None:
         try:
             os.link(path, old)
         except OSError:  # a file system without hard links
-            write_synced(old, path.read_bytes())
+            write_and_sync(old, path.read_bytes())
 
 
 def _put_back(path: Path) -> None:
-    old = beside(path, "old")
+    old = temporary_path(path, "old")
     if os.path.lexists(old):
         old.replace(path)
         old.unlink(missing_ok=True)  # renaming a file over its own other name does nothing
-    elif not beside(path, "new").exists():
+    elif not temporary_path(path, "new").exists():
         path.unlink(missing_ok=True)
 
 
@@ -164,7 +164,7 @@ def _refuse(path: Path, ours: Callable[[Path], bool] | None) -> None:
         raise FileError(f"cannot write {path}: it is there and xg did not make it")
 
 
-def beside(path: Path, kind: str, process: int | None = None) -> Path:
+def temporary_path(path: Path, kind: str, process: int | None = None) -> Path:
     """Return the temporary name of a process, this one, for `path`; `_LEFTOVER` reads it back."""
     return path.with_name(f".{path.name}.{process or os.getpid()}.xg-{kind}")
 

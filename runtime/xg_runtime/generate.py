@@ -40,7 +40,7 @@ class StepModule(Protocol):
     """`empty_cache` and `step` of one program, on arrays."""
 
     def empty_cache(self, params: Arrays, **sizes: int) -> Cache:
-        """Return the cache before the first step, of so many texts and other free sizes."""
+        """Return the cache before the first step, for a number of texts and other free sizes."""
         ...
 
     def step(self, params: Arrays, cache: Cache, inputs: Arrays) -> tuple[Arrays, Cache]:
@@ -113,7 +113,7 @@ def generate(
     sampling: Sampling,
     stop: Collection[int] = (),
 ) -> Iterator[int]:
-    """Yield at most `length` tokens that follow `prompt` [N], none behind one of `stop`.
+    """Yield at most `length` tokens that follow `prompt` [N]; end before a token of `stop`.
 
     Raises InputError for an empty prompt, NonFiniteError when the logits are not numbers.
     """

@@ -135,10 +135,12 @@ class _Checker:
         """Return a row for each float, and one for each gradient of something else."""
         for name, value in floats.items():
             wrong = self._wrong(name, value.shape)
-            yield self._failed(name, value.shape, wrong) if wrong else self._compared(name)
+            yield self._failure_row(name, value.shape, wrong) if wrong else self._gradient_row(name)
         for name, gradient in self.points.first.gradients.items():
             if name not in floats:
-                yield self._failed(name, gradient.shape, "there is nothing of this name to derive")
+                yield self._failure_row(
+                    name, gradient.shape, "there is nothing of this name to derive"
+                )
 
     def _wrong(self, name: str, shape: tuple[int, ...]) -> str:
         """Return what is wrong with a gradient before its numbers are compared, or nothing."""
@@ -151,10 +153,10 @@ class _Checker:
             return "backward returns values that are not finite"
         return ""
 
-    def _failed(self, name: str, shape: tuple[int, ...], reason: str) -> Row:
+    def _failure_row(self, name: str, shape: tuple[int, ...], reason: str) -> Row:
         return Row(name, shape, 0, 0, math.inf, self.tolerance, "failed", reason)
 
-    def _compared(self, name: str) -> Row:
+    def _gradient_row(self, name: str) -> Row:
         gradient = self.points.first.gradients[name]
         coordinates, directions = self._probes(name, gradient.size)
         comparisons: list[Comparison] = []

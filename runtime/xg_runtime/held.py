@@ -21,6 +21,6 @@ class Held(dict[str, T]):
     """
 
     def __init__(self, shards: Mapping[str, T], wholes: dict[str, Any] | None = None) -> None:
-        """Nothing is gathered yet, unless `wholes` are shared with another."""
+        """Start with nothing gathered, unless `wholes` are shared with another instance."""
         super().__init__(shards)
         self.wholes: dict[str, Any] = {} if wholes is None else wholes

@@ -58,7 +58,7 @@ SAME: Final = (frozenset({"gelu_new", "gelu_pytorch_tanh"}), frozenset({"silu", 
 def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
     """The settings of a config for a diagram; raises InputError if it is of something else."""
     fixed = {**keys.drawn, **keys.older}
-    _refuse_others(
+    _check_fixed_keys(
         {key: drawn for key, drawn in fixed.items() if " if " not in key}, config, source
     )
     options = {
@@ -68,7 +68,7 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
     }
     of_choice = {key.partition(" if "): drawn for key, drawn in fixed.items() if " if " in key}
     chosen = {key: drawn for (key, _, when), drawn in of_choice.items() if _chosen(when, options)}
-    _refuse_others(chosen, config, source)
+    _check_fixed_keys(chosen, config, source)
     by_name = {
         name: _setting(_in_choice(way, options), config, source)
         for name, way in keys.settings.items()
@@ -78,15 +78,15 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
     for way in keys.settings.values():
         if way.above is not None and (way.when is None or _chosen(way.when, told)):
             _refuse_at_most(way.above, way, config, source)
-    _refuse_more(keys, told, source)
+    _check_limits(keys, told, source)
     return told
 
 
-def _refuse_others(fixed: Mapping[str, object], config: Json, source: str) -> None:
+def _check_fixed_keys(fixed: Mapping[str, object], config: Json, source: str) -> None:
     """Raise InputError where a key has another value than the one that the diagram is true for."""
     for key, drawn in fixed.items():
         held = _at(config, key)
-        if held is not None and not _same(held, drawn):
+        if held is not None and not _matches(held, drawn):
             raise InputError(
                 f"{source} says {key} = {json.dumps(held)}: the diagram is true for "
                 f"{json.dumps(drawn)} only"
@@ -105,7 +105,7 @@ def _refuse_at_most(least: float, way: ConfigPath, config: Json, source: str) ->
             raise InputError(f"{source} says {key} = {number}: it should be above {least:g}")
 
 
-def _refuse_more(keys: ConfigKeys, told: Mapping[str, object], source: str) -> None:
+def _check_limits(keys: ConfigKeys, told: Mapping[str, object], source: str) -> None:
     """Raise InputError where a setting is more than others multiplied and divided allow."""
     for name, way in keys.settings.items():
         parts = re.findall(r"\w+|[*/]", way.most or "")
@@ -134,7 +134,7 @@ def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
             said.append(f"{source} says {', '.join(texts)}; the diagram drops by the first in all")
     for key, drawn in keys.training.items():
         held = _at(config, key)
-        if held is not None and not _same(held, drawn):
+        if held is not None and not _matches(held, drawn):
             said.append(
                 f"{source} says {key} = {json.dumps(held)}, the diagram has {json.dumps(drawn)}: "
                 "the same in evaluation, other in training"
@@ -142,10 +142,10 @@ def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
     return said
 
 
-def _same(held: object, drawn: object) -> bool:
+def _matches(held: object, drawn: object) -> bool:
     if isinstance(held, list):  # of each layer the same, or in turns what a list says
         turns = cast("list[object]", drawn) if isinstance(drawn, list) else [drawn]
-        return all(map(_same, cast("list[object]", held), cycle(turns)))
+        return all(map(_matches, cast("list[object]", held), cycle(turns)))
     return held == drawn or any({held, drawn} <= words for words in SAME if isinstance(held, str))
 
 
@@ -161,7 +161,7 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
                     raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
                 _put(result, key, told)
     _refuse_contradictions(keys, settings, result)
-    _refuse_more(keys, settings, "config.json")
+    _check_limits(keys, settings, "config.json")
     return result
 
 

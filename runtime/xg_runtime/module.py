@@ -62,7 +62,7 @@ class StageModule(Module, Protocol):
         later: Later | None,
         earlier: Arrays | None = None,
     ) -> Arrays:
-        """Return the gradients of inputs; those of parameters fill in as `later` is called.
+        """Return input gradients; parameter gradients fill in when the calls in `later` run.
 
         Without a list they are there at once, as `backward` gives them. They are added to those
         of `earlier`, which is what an earlier call has returned; the sum is returned again.

@@ -102,20 +102,20 @@ class ConfigPath:
         if most is not None and not (isinstance(most, str) and _MOST.fullmatch(most)):
             raise Misfit(f"most = {most} should be settings with * and / between them")
         return cls(
-            keys=_listed("key", held),
-            first=_listed("first", parts["first"]),
-            otherwise=_listed("else", parts["else"]),
+            keys=_parse_keys("key", held),
+            first=_parse_keys("first", parts["first"]),
+            otherwise=_parse_keys("else", parts["else"]),
             words=None if words is None else _texts(words),
             length=length,
             when=when,
             above=above,
             most=most,
             training=bool(training),
-            yarn=_listed("yarn", parts["yarn"]),
+            yarn=_parse_keys("yarn", parts["yarn"]),
         )
 
 
-def _listed(name: str, found: object) -> tuple[str, ...]:
+def _parse_keys(name: str, found: object) -> tuple[str, ...]:
     """One key or a list of keys, or none; raises Misfit."""
     keys = cast(
         "list[object]", found if isinstance(found, list) else [] if found is None else [found]
@@ -157,8 +157,8 @@ class Names:
 
     def at(self, sizes: Mapping[str, int]) -> "Names":
         """The same file with numbers for the sizes that it counts from, where they have one."""
-        lines = [replace(line, tensor=_counted(line.tensor, sizes)) for line in self.lines]
-        ignored = tuple(_counted(pattern, sizes) for pattern in self.ignored)
+        lines = [replace(line, tensor=_resolve_starts(line.tensor, sizes)) for line in self.lines]
+        ignored = tuple(_resolve_starts(pattern, sizes) for pattern in self.ignored)
         return replace(self, lines=tuple(lines), ignored=ignored)
 
 
@@ -216,27 +216,27 @@ def numbers(pattern: str, name: str) -> tuple[str, ...] | None:
 
     A size that it counts from is 0 until its number is known: the name may be of the pattern.
     """
-    found, steps = _compiled(pattern)
+    found, steps = _compile_pattern(pattern)
     match = found.fullmatch(name)
     if match is None:
         return None
     starts = [0 if isinstance(start, str) else start for _, start in steps]
     counted = [
         divmod(int(text) - start, step)
-        for (text, (step, _)), start in zip(_both(match, steps), starts, strict=True)
+        for (text, (step, _)), start in zip(_pair_groups(match, steps), starts, strict=True)
     ]
     if any(number < 0 or rest for number, rest in counted):
         return None
     return tuple(
         text if step == (1, 0) else str(number)
-        for (text, step), (number, _) in zip(_both(match, steps), counted, strict=True)
+        for (text, step), (number, _) in zip(_pair_groups(match, steps), counted, strict=True)
     )
 
 
 def filled(pattern: str, stars: tuple[str, ...]) -> str:
     """The pattern with numbers for its `*`; raises Misfit where it counts from a size."""
     texts: list[str] = []
-    for n, (step, start) in zip(stars, _compiled(pattern)[1], strict=True):
+    for n, (step, start) in zip(stars, _compile_pattern(pattern)[1], strict=True):
         if isinstance(start, str):
             raise Misfit(f"{pattern} counts from {start}, which has no number in the diagram")
         texts.append(n if (step, start) == (1, 0) else str(step * int(n) + start))
@@ -244,7 +244,7 @@ def filled(pattern: str, stars: tuple[str, ...]) -> str:
     return first + "".join(n + part for n, part in zip(texts, parts, strict=True))
 
 
-def _both(match: re.Match[str], steps: tuple[_Step, ...]) -> list[tuple[str, _Step]]:
+def _pair_groups(match: re.Match[str], steps: tuple[_Step, ...]) -> list[tuple[str, _Step]]:
     return list(zip(match.groups(), steps, strict=True))
 
 
@@ -253,7 +253,7 @@ def _parts(pattern: str) -> list[str]:
     return _STAR.sub("*", pattern).split("*")
 
 
-def _counted(pattern: str, sizes: Mapping[str, int]) -> str:
+def _resolve_starts(pattern: str, sizes: Mapping[str, int]) -> str:
     """The pattern with numbers for the sizes that it counts from."""
 
     def number(star: re.Match[str]) -> str:
@@ -264,7 +264,7 @@ def _counted(pattern: str, sizes: Mapping[str, int]) -> str:
 
 
 @cache
-def _compiled(pattern: str) -> tuple[re.Pattern[str], tuple[_Step, ...]]:
+def _compile_pattern(pattern: str) -> tuple[re.Pattern[str], tuple[_Step, ...]]:
     found = [(star["step"] or "1", star["start"] or "0") for star in _STAR.finditer(pattern)]
     steps = tuple((int(step), int(start) if start.isdigit() else start) for step, start in found)
     return re.compile(r"(\d+)".join(map(re.escape, _parts(pattern)))), steps

@@ -38,14 +38,14 @@ class Progress:
         if self.stream.isatty():
             if now - self._drawn >= _REDRAW or step == self.steps:
                 self._drawn = now
-                self.stream.write(f"\r{self._fitting(step, loss, now)}\x1b[K")
+                self.stream.write(f"\r{self._fit_line(step, loss, now)}\x1b[K")
                 self.stream.flush()
         elif step % max(self.steps // _LINES, 1) == 0 or step == self.steps:
             self.stream.write(f"{self._line(step, loss, now, bar=False)}\n")
             self.stream.flush()
 
-    def _fitting(self, step: int, loss: float, now: float) -> str:
-        """The line, no longer than the terminal: one that wraps is left behind at each redraw."""
+    def _fit_line(self, step: int, loss: float, now: float) -> str:
+        """Return the line, cut to the terminal's width: no redraw erases a line that wraps."""
         columns = shutil.get_terminal_size().columns - 1  # behind the last one terminals wrap
         line = self._line(step, loss, now)
         if len(line) > columns:

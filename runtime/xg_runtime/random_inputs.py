@@ -27,7 +27,7 @@ def random_inputs(
     Raises InputError for a symbol without a size.
     """
     return {
-        name: _invent_one(want, _shape(name, want, sizes), fold(seed, "input", name), dtype)
+        name: _random_array(want, _shape(name, want, sizes), fold(seed, "input", name), dtype)
         for name, want in expected.items()
     }
 
@@ -38,17 +38,17 @@ def spread_params(params: Arrays, seed: int) -> Arrays:
     At γ = 1 and β = 0 a backward that confuses γ with γ², or forgets β, looks right.
     """
     return {
-        name: _moved(param, fold(seed, "spread", name)) if is_float(param) else param
+        name: _perturb(param, fold(seed, "spread", name)) if is_float(param) else param
         for name, param in params.items()
     }
 
 
-def _moved(param: Array, key: int) -> Array:
+def _perturb(param: Array, key: int) -> Array:
     moved = param + 0.25 * _size(param) * _normal(key, param.shape)
     return np.asarray(moved, dtype=param.dtype)  # of a parameter without axes NumPy makes a number
 
 
-def _invent_one(want: Expected, shape: tuple[int, ...], key: int, dtype: DTypeLike) -> Array:
+def _random_array(want: Expected, shape: tuple[int, ...], key: int, dtype: DTypeLike) -> Array:
     if want.below is None:
         return np.asarray(_normal(key, shape), dtype=dtype)
     return np.random.default_rng(key).integers(0, want.below, shape, dtype=np.int64)

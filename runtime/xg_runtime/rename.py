@@ -81,7 +81,7 @@ def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
 
 
 def later(names: Names, params: Writable, sizes: Sizes) -> dict[str, Later]:
-    """The tensors of `to_checkpoint`, none of which needs memory before it is written."""
+    """Return the tensors of `to_checkpoint`, each computed only when it is written."""
     tensors: dict[str, Later] = {}
     shapes = {name: array.shape for name, array in params.items()}
     for line in lines_for(names, list(params), "the diagram", sizes, shapes):
@@ -113,7 +113,9 @@ def lines_for(
     known = names.at(sizes)
     try:
         lines = [
-            filled_in for line in known.lines for filled_in in _each(line, params, shapes or {})
+            filled_in
+            for line in known.lines
+            for filled_in in _expand_line(line, params, shapes or {})
         ]
     except Misfit as error:
         raise InputError(f"{names.source}: {error}") from error
@@ -127,7 +129,7 @@ def lines_for(
     return lines
 
 
-def _each(
+def _expand_line(
     line: NamesLine, params: Sequence[str], shapes: Mapping[str, Shape]
 ) -> Iterator[NamesLine]:
     """A line for each parameter that it is about; raises Misfit."""
@@ -145,7 +147,7 @@ def _each(
 def owners(
     names: Names, tensors: Sequence[str], params: Sequence[str], block: str, sizes: Sizes
 ) -> dict[str, list[list[str]]]:
-    """Of every tensor the parameters that it holds, a list for each part of its last axis.
+    """Map each tensor to its parameters, one list for each part of its last axis.
 
     A copy that is tied holds what its original does. Where the parts are not columns side by side
     all parameters are in one list.
@@ -189,7 +191,7 @@ def inside(names: Names, path: str) -> Names:
 def shown(
     names: Names, weights: Weights, params: Sequence[str], sizes: Sizes, block: str
 ) -> Arrays:
-    """The parameters whose shapes show before sizes are known: those of tensors that are whole."""
+    """Return the parameters that show their shapes before sizes are known, from whole tensors."""
     names = names.at(sizes)
     lines = lines_for(names, params, block, sizes)
     parameters = _Parameters.of(names, weights.tensors, lines)

@@ -24,10 +24,10 @@ def run(
 
     The arrays must fit the program (`expect.fit`). Raises RunError for a NaN.
     """
-    return checked(computed(module, params, inputs, d_outputs=d_outputs, seed=seed))
+    return checked(compute_results(module, params, inputs, d_outputs=d_outputs, seed=seed))
 
 
-def computed(
+def compute_results(
     module: Module,
     params: Arrays,
     inputs: Arrays,

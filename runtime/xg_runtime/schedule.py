@@ -28,9 +28,9 @@ class Schedule:
         """Return the learning rate of `step`."""
         if step < self.warmup:
             return self.peak * (step + 1) / (self.warmup + 1)
-        return self.peak * (self.final + (1 - self.final) * self._left(step))
+        return self.peak * (self.final + (1 - self.final) * self._remaining_decay(step))
 
-    def _left(self, step: int) -> float:
+    def _remaining_decay(self, step: int) -> float:
         """Return how much of the decay is still to come, from 1 to 0."""
         if self.kind == "constant":
             return 1.0

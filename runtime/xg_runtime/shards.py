@@ -64,7 +64,7 @@ def read(paths: Sequence[Path], type_: TokenType | None, size: int) -> Shards:
             content = np.fromfile(path, np.uint8)
         sha256.update(content.data)
         ids = _tokens(path, content, type_)
-        refuse_others(path.name, ids, size)
+        check_vocabulary(path.name, ids, size)
         parts.append(ids)
     widths = {part.dtype.name: path for part, path in zip(parts, paths, strict=True)}
     if len(widths) > 1:
@@ -94,7 +94,7 @@ def _tokens(path: Path, content: Array, type_: TokenType | None) -> Array:
     return ids
 
 
-def refuse_others(source: str, ids: Array, size: int) -> None:
+def check_vocabulary(source: str, ids: Array, size: int) -> None:
     """Refuse tokens from `size` on: another vocabulary, or another width."""
     if not len(ids):
         raise InputError(f"{source} has no tokens")

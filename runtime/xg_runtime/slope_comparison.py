@@ -36,7 +36,7 @@ class Points:
     _nearby: list[Point] = field(default_factory=list[Point])
     _shaken: list[Point] = field(default_factory=list[Point])
 
-    def all(self) -> Iterator[Point]:
+    def iter_points(self) -> Iterator[Point]:
         """Return the first point, then those nearby."""
         yield self.first
         for number in range(_MOVES):
@@ -86,10 +86,10 @@ def compare(points: Points, probes: Sequence[Probe], total: float, tolerance: fl
     group = _Group(points, probes, total, tolerance, derived, np.array([s.value for s in slopes]))
     kinks = [place for place, slope in enumerate(slopes) if not slope.error <= _KINK * group.share]
     for place in kinks:
-        if not group.is_decided:
+        if not group.rules_out_agreement:
             group.measure_again(place)
     for place in group.worst_first():
-        if group.is_decided or group.error <= tolerance:
+        if group.rules_out_agreement or group.error <= tolerance:
             break
         if place not in kinks:
             group.measure_again(place)
@@ -125,7 +125,7 @@ class _Group:
         return self.scale / math.sqrt(len(self.probes))
 
     @property
-    def is_decided(self) -> bool:
+    def rules_out_agreement(self) -> bool:
         """Whether the lines measured again rule out that the group agrees."""
         apart = np.linalg.norm((self.derived - self.measured)[self.again])
         return not self.settled or bool(apart > self.tolerance * self.scale)
@@ -137,7 +137,7 @@ class _Group:
         self.again.append(place)
 
     def worst_first(self) -> list[int]:
-        """Return the lines by how far they are apart, those that are not numbers in front."""
+        """Return the lines by how far apart their slopes are, NaN and the farthest first."""
         apart = np.nan_to_num(np.abs(self.derived - self.measured), nan=np.inf)
         return [int(place) for place in np.argsort(-apart, kind="stable")]
 
@@ -162,7 +162,7 @@ def _settle(
     but not on a kink.
     """
     derived = measured = math.nan
-    for point in points.all():
+    for point in points.iter_points():
         derived = point.derived(probe)
         line, scale = point.line(probe, points.objective), point.scale(probe.name)
         fine = quick(line, point.terms, scale, FINE)

@@ -38,7 +38,7 @@ class Accuracy(Protocol):
 
 
 class Stages(Protocol):
-    """The pipeline of which this rank has stages: `xg_runtime.ranks.stage_training`."""
+    """Run this rank's stages of a pipeline: `xg_runtime.ranks.stage_training`."""
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
         """Return the parameters of all stages of this rank."""
@@ -188,7 +188,7 @@ class Stepper:
                     losses.append(self.stages.loss(params, inputs, self.loss))
                     self._check(losses[-1], {**params, **inputs}, step)
                     continue
-                loss, outputs = self._evaluated(params, whole, step)
+                loss, outputs = self._evaluate_batch(params, whole, step)
                 losses.append(loss)
                 if self.accuracy is not None:
                     agreed, asked = self.accuracy.right(self.world.whole(outputs), whole)
@@ -198,7 +198,7 @@ class Stepper:
         told = {"accuracy": right / count} if count else {}
         return {"step": step, "validation": math.fsum(losses) / len(losses), **told}
 
-    def _evaluated(self, params: Arrays, whole: Arrays, step: int) -> tuple[float, Arrays]:
+    def _evaluate_batch(self, params: Arrays, whole: Arrays, step: int) -> tuple[float, Arrays]:
         """The loss of a batch, dropout off, and this rank's part of the outputs."""
         inputs = self.world.part(whole)
         outputs, saved = self.module.forward(params, inputs)
@@ -226,7 +226,7 @@ class Stepper:
 
 
 def loss_in(outputs: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - an array or a tensor
-    """Return the loss among outputs; raises InputError where it is none."""
+    """Return the loss among outputs; raises InputError if it is missing or not a scalar."""
     if name not in outputs:
         raise InputError(f"the program has no output {name}; it has {', '.join(outputs)}")
     shape = list(outputs[name].shape)

@@ -69,7 +69,7 @@ class TensorLayout:
     def params(self, tensor: Array, shapes: Sequence[Sequence[int]], sizes: Sizes) -> list[Array]:
         """The parameters that a tensor holds, which have these shapes if it is cut."""
         for step in self.maps:
-            tensor = _swapped(tensor) if step is None else self._moved(tensor, *step, sizes)
+            tensor = _transpose(tensor) if step is None else self._rearrange(tensor, *step, sizes)
         if self.cut is None:
             return [tensor]
         widths = [shape[self.cut] for shape in shapes if shape]
@@ -95,13 +95,13 @@ class TensorLayout:
         """A tensor in its published layout, a view where that is possible."""
         for step in reversed(self.maps):
             if step is None:
-                tensor = _swapped(tensor)
+                tensor = _transpose(tensor)
             else:
                 source, target = step
-                tensor = self._moved(tensor, target, source, sizes)
+                tensor = self._rearrange(tensor, target, source, sizes)
         return tensor
 
-    def _moved(
+    def _rearrange(
         self, tensor: Array, source: Sequence[Group], target: Sequence[Group], sizes: Sizes
     ) -> Array:
         """The tensor with its axes taken apart, in another order, and together again."""
@@ -131,7 +131,7 @@ def _steps(text: str) -> list[str]:
 
 
 def _map(source: str, target: str, given: dict[str, str]) -> Map:
-    """Both sides of an axis map; sizes are added to `given`."""
+    """Parse both sides of an axis map, and add the sizes in it to `given`."""
     sides = _groups(source, given), _groups(target, given)
     names = [sorted(axis for group in side for axis in group) for side in sides]
     if names[0] != names[1] or len(set(names[0])) < len(names[0]):
@@ -154,7 +154,7 @@ def _groups(text: str, given: dict[str, str]) -> tuple[Group, ...]:
 
 
 def _settle(group: Group, length: int, known: dict[str, int]) -> None:
-    """Number the axes of a group of `length`, of which one may be unknown."""
+    """Check the sizes of a group's axes against `length`, and fill in one that is unknown."""
     unknown = [axis for axis in group if axis not in known]
     if len(unknown) > 1:
         raise Misfit(f"{' and '.join(unknown)} have no size: give them one with =")
@@ -165,7 +165,7 @@ def _settle(group: Group, length: int, known: dict[str, int]) -> None:
         raise Misfit(f"an axis of {length} is not {' times '.join(group) or '1'}")
 
 
-def _swapped(tensor: Array) -> Array:
+def _transpose(tensor: Array) -> Array:
     if tensor.ndim < 2:
         raise Misfit("T needs two axes")
     return tensor.swapaxes(-1, -2)

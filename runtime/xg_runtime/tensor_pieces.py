@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from xg_runtime.module import Array
-from xg_runtime.tensorfile import BFLOAT16, NAMES, widened
+from xg_runtime.tensorfile import BFLOAT16, NAMES, widen_bfloat16
 
 PIECE: Final = 2**24  # bytes
 FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
@@ -23,7 +23,7 @@ FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Later:
-    """An array to write, of which no more than this is known before its turn."""
+    """Describe an array to write; only its shape and dtype are known before its turn."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -94,12 +94,12 @@ def element_type(array: Array | Later, dtype: str | None) -> np.dtype:
     return BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
 
 
-def converted(array: Array, to: np.dtype) -> Array:
+def convert_dtype(array: Array, to: np.dtype) -> Array:
     """Numbers in another type; bfloat16 takes the nearest, of two equally near the even one."""
     if array.dtype == to:
         return array
     if to != BFLOAT16:
-        return widened(array).astype(to)
+        return widen_bfloat16(array).astype(to)
     bits = array.astype(np.float32).view(np.uint32)
     nearest = (bits + (np.uint32(0x7FFF) + (bits >> 16 & 1))) >> 16
     quiet = bits >> 16 | 0x40  # NaN stays one
@@ -110,7 +110,7 @@ def _pieces_of(array: Array, to: np.dtype) -> Iterator[bytes]:
     row = max(1, prod(array.shape[1:]) * to.itemsize)
     rows = max(1, PIECE // row)
     if array.ndim == 0 or len(array) <= rows:
-        yield converted(array, to).tobytes()
+        yield convert_dtype(array, to).tobytes()
         return
     for first in range(0, len(array), rows):
-        yield converted(array[first : first + rows], to).tobytes()
+        yield convert_dtype(array[first : first + rows], to).tobytes()

@@ -136,7 +136,7 @@ class TensorStepper(Stepper):
             moved,
         )
 
-    def _evaluated(self, params: Arrays, whole: Arrays, step: int) -> tuple[float, Arrays]:
+    def _evaluate_batch(self, params: Arrays, whole: Arrays, step: int) -> tuple[float, Arrays]:
         arrays = self._arrays
         given: Any = params
         with arrays.context():
@@ -144,7 +144,7 @@ class TensorStepper(Stepper):
         loss = float(loss_in(outputs, self.loss))
         if not math.isfinite(loss):
             self.settle()
-            super()._evaluated(self.residence.params, whole, step)
+            super()._evaluate_batch(self.residence.params, whole, step)
         return loss, as_arrays(outputs) if self.accuracy is not None else {}
 
     def _update(self, gradients: Tensors, rate: float) -> None:

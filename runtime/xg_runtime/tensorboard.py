@@ -31,8 +31,8 @@ class TensorBoardLog(Log):
                     old.unlink()
             name = f"{PREFIX}{max(keep_until, 0):010}.xg"
             self._events = (path.parent / name).open("wb", buffering=0)
-            self._events.write(framed(event(0, _text(3, b"brain.Event:2"))))
-            self._events.write(framed(event(max(keep_until, 0) + 1, _text(7, b"\x08\x01"))))
+            self._events.write(frame_record(event(0, _text(3, b"brain.Event:2"))))
+            self._events.write(frame_record(event(max(keep_until, 0) + 1, _text(7, b"\x08\x01"))))
 
     def close(self) -> None:
         """Close both files."""
@@ -44,7 +44,7 @@ class TensorBoardLog(Log):
         super().add(record)
         scalars = {name: value for name, value in record.items() if name != "step"}
         with files.file_errors("write"):
-            self._events.write(framed(event(int(record["step"]), _summary(scalars))))
+            self._events.write(frame_record(event(int(record["step"]), _summary(scalars))))
 
 
 def event(step: int, content: bytes) -> bytes:
@@ -52,7 +52,7 @@ def event(step: int, content: bytes) -> bytes:
     return b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step) + content
 
 
-def framed(data: bytes) -> bytes:
+def frame_record(data: bytes) -> bytes:
     """A record of TensorFlow: its length and its bytes, each with a checksum."""
     length = struct.pack("<Q", len(data))
     return length + _checksum(length) + data + _checksum(data)

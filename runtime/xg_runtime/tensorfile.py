@@ -51,7 +51,7 @@ def unpack(data: bytes) -> Arrays:
     return {name: _array(tensor) for name, tensor in entries}
 
 
-def mapped(path: Path) -> Arrays:
+def map_file(path: Path) -> Arrays:
     """Return the arrays of a file as views of it; raises ValueError when it is damaged.
 
     Their changes stay in memory.
@@ -69,8 +69,8 @@ def mapped(path: Path) -> Arrays:
     return {name: _view(whole, tensor) for name, tensor in header.items()}
 
 
-def widened(array: Array) -> Array:
-    """Return an array whose bits may be those of bfloat16 as NumPy computes with it."""
+def widen_bfloat16(array: Array) -> Array:
+    """Return an array in a dtype that NumPy computes with: bfloat16 becomes float32."""
     return from_bfloat16(array["bfloat16"]) if array.dtype == BFLOAT16 else array
 
 
@@ -89,7 +89,7 @@ def _array(tensor: Mapping[str, Any]) -> Array:
 
 
 def _view(whole: Array, tensor: Mapping[str, Any]) -> Array:
-    """One tensor of the bytes behind a header."""
+    """Return a view of one tensor in the bytes after a header."""
     first, end = tensor["data_offsets"]
     kind = BFLOAT16 if tensor["dtype"] == "BF16" else np.dtype(_known(tensor["dtype"]))
     return whole[first:end].view(kind).reshape(tensor["shape"])

@@ -103,7 +103,7 @@ class OnArrays:
         later: Later | None,
         earlier: Arrays | None = None,
     ) -> Arrays:
-        """Return the gradients of inputs; those of parameters fill in as `later` is called.
+        """Return input gradients; parameter gradients fill in when the calls in `later` run.
 
         The module adds them to those of `earlier`, one by one as they come; but in bfloat16 the
         arrays are added, which are float32.
@@ -158,7 +158,7 @@ class _Summed(Arrays):
         self.update(as_arrays(tensors))
 
     def add(self, tensors: Tensors) -> None:
-        """Add the arrays of tensors to those of the same names."""
+        """Add each tensor, as an array, to the sum of the same name."""
         for name, array in as_arrays(tensors).items():
             self[name] = self[name] + array if name in self else array
 
@@ -172,7 +172,7 @@ class TorchStep(Protocol):
     """`empty_cache` and `step` of one program, on tensors."""
 
     def empty_cache(self, params: Tensors, **sizes: int) -> Tensors:
-        """Return the cache before the first step, of so many texts and other free sizes."""
+        """Return the cache before the first step, for a number of texts and other free sizes."""
         ...
 
     def step(self, params: Tensors, cache: Tensors, inputs: Tensors) -> tuple[Tensors, Tensors]:
@@ -193,7 +193,7 @@ class StepOnArrays:
     _placed: list[tuple[Arrays, Tensors]] = field(default_factory=list[tuple[Arrays, Tensors]])
 
     def empty_cache(self, params: Arrays, **sizes: int) -> Tensors:
-        """Return the cache before the first step, of so many texts and other free sizes."""
+        """Return the cache before the first step, for a number of texts and other free sizes."""
         return self.module.empty_cache(self._params(params), **sizes)
 
     def step(self, params: Arrays, cache: Tensors, inputs: Arrays) -> tuple[Arrays, Tensors]:

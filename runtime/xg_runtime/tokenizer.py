@@ -85,7 +85,7 @@ class Tokenizer:
         return str(self.inner.to_str()).encode()
 
     def token(self, text: str) -> int:
-        """Return the id of one token; raises InputError if there is none."""
+        """Return the id of one token; raises InputError if the vocabulary lacks it."""
         number = self.inner.token_to_id(text)
         if number is None:
             raise InputError(f"{self.source} has no token {text!r}")

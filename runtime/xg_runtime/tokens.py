@@ -114,7 +114,7 @@ class IdVocabulary:
         return is_number and int(word) < self.size
 
     def decode(self, ids: Array) -> str:
-        """Return the numbers, each behind a blank: what follows a text can be added to it."""
+        """Return the numbers, each after a space, so that they can be added to a text."""
         return "".join(f" {number}" for number in ids)
 
     def describe(self) -> dict[str, str]:
@@ -139,7 +139,7 @@ def vocabulary_from(description: dict[str, str]) -> Vocabulary:
 
 
 def as_text(text: bytes) -> str:
-    """Return a text in UTF-8; raises InputError where it is none."""
+    """Decode a text from UTF-8; raises InputError if it is not UTF-8."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -102,7 +102,7 @@ def train(
     check_free(folder, overwrite=overwrite or resume is not None)
     state = _fresh(stages or module, config, json, frozen)
     if resume is not None:
-        state = _resumed(folder, json, state, world, previous=resume == "previous")
+        state = _load_resumable(folder, json, state, world, previous=resume == "previous")
     plain = _stepper(stepper, module, source, config, accuracy, world)
     steps = replace(plain, split=split, frozen=frozen, stages=stages)
     catching = contextlib.nullcontext(stop) if stop else Interrupt()
@@ -165,7 +165,7 @@ class _Run:
             self._save(state)
         saved = state.step
         requested = None
-        while state.step < self.config.steps and not (requested := self._requested(asked)):
+        while state.step < self.config.steps and not (requested := self._stop_signal(asked)):
             record = self.stepper.step(state.params, state.slots, state.step)
             state = replace(state, step=state.step + 1)
             self.log.add(record)
@@ -178,10 +178,10 @@ class _Run:
             self._save(state)
         return state, requested
 
-    def _requested(self, asked: Interrupt) -> str | None:
+    def _stop_signal(self, asked: Interrupt) -> str | None:
         """The signal that any rank was asked by to stop: all stop before the same step."""
         number = signal.Signals[asked.requested].value if asked.requested else 0
-        agreed = self.stepper.world.agreed(number)
+        agreed = self.stepper.world.max_over_ranks(number)
         return signal.Signals(agreed).name if agreed else None
 
     def _due(self, step: int, every: int) -> bool:
@@ -237,7 +237,7 @@ def _fresh(
     return Checkpoint(0, params, optimizer_of(config).slots(learning), facts)
 
 
-def _resumed(
+def _load_resumable(
     folder: Path, facts: Json, fresh: Checkpoint, world: World, *, previous: bool
 ) -> Checkpoint:
     """Return the state in `folder`, if it is of this run; raises CheckpointError."""

@@ -62,7 +62,7 @@ def read(path: Path, *, kept: bool = False) -> Weights:
     tensors = _shards(place) if place.suffix == ".json" else _one_file(place)
     kinds = {array.dtype for array in tensors.values()}
     if not kept or kinds != {tensorfile.BFLOAT16}:  # of several types the widest counts
-        tensors = {name: tensorfile.widened(array) for name, array in tensors.items()}
+        tensors = {name: tensorfile.widen_bfloat16(array) for name, array in tensors.items()}
     settings = _settings(place) if place.suffix == ".safetensors" else {}
     return Weights(str(place), tensors, settings)
 
@@ -82,7 +82,7 @@ def write_params(
         if tensorfile.BFLOAT16 in types.values():
             raise FileError(f"cannot write {path}: only .safetensors files have bfloat16")
         made = {name: tensor_pieces.whole(array) for name, array in params.items()}
-        arrays.write(path, {n: tensor_pieces.converted(a, types[n]) for n, a in made.items()})
+        arrays.write(path, {n: tensor_pieces.convert_dtype(a, types[n]) for n, a in made.items()})
 
 
 def write(
@@ -98,7 +98,7 @@ def write(
         name: array.size * tensor_pieces.element_type(array, dtype).itemsize
         for name, array in tensors.items()
     }
-    shards = _divided(tensors, bytes_of, shard_bytes)
+    shards = _split_shards(tensors, bytes_of, shard_bytes)
     named = {ONE_FILE: shards[0]}
     contents: dict[str, files.Content] = {CONFIG: _text(config)}
     if len(shards) > 1:
@@ -114,8 +114,8 @@ def write(
     contents |= {
         name: tensor_pieces.pieces(shard, {"format": "pt"}, dtype) for name, shard in named.items()
     }
-    _refuse_others(folder, contents)
-    files.write_all({folder / name: data for name, data in contents.items()})
+    _check_no_weights(folder, contents)
+    files.write_files({folder / name: data for name, data in contents.items()})
     return sorted(contents)
 
 
@@ -149,7 +149,7 @@ def _one_file(path: Path) -> Arrays:
             files.refuse_special(path)
             # Windows replaces no file that is mapped.
             is_mapped = os.name == "posix"
-            return tensorfile.mapped(path) if is_mapped else tensorfile.unpack(path.read_bytes())
+            return tensorfile.map_file(path) if is_mapped else tensorfile.unpack(path.read_bytes())
     except ValueError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
 
@@ -193,14 +193,14 @@ def _weight_map(index: Path) -> dict[str, str]:
         raise CheckpointError(f"{index} is damaged: it has no weight_map")
     pairs = cast("dict[object, object]", table)
     for name, file in pairs.items():
-        if not isinstance(file, str) or not _is_beside(file):
+        if not isinstance(file, str) or not _is_shard_name(file):
             raise CheckpointError(
                 f"{index} leads to {file} for {name}: a shard is a .safetensors file beside it"
             )
     return cast("dict[str, str]", pairs)
 
 
-def _is_beside(name: str) -> bool:
+def _is_shard_name(name: str) -> bool:
     """Whether this is the plain name of a shard, on any system."""
     return name.endswith(".safetensors") and not any(sign in name for sign in "/\\:\0")
 
@@ -225,7 +225,7 @@ def _text(value: Mapping[str, object]) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def _divided(
+def _split_shards(
     tensors: Writable, bytes_of: Mapping[str, int], limit: int
 ) -> list[dict[str, Array | Later]]:
     """Tensors in order, in as few parts as hold at most `limit` bytes, or one tensor."""
@@ -240,7 +240,7 @@ def _divided(
     return parts
 
 
-def _refuse_others(folder: Path, contents: Mapping[str, files.Content]) -> None:
+def _check_no_weights(folder: Path, contents: Mapping[str, files.Content]) -> None:
     """Raise FileError where a folder holds weights: who reads it next would mix the two."""
     there = [file.name for file in folder.glob("*")] if folder.is_dir() else []
     held = sorted(name for name in there if name.endswith(".safetensors") or name in contents)

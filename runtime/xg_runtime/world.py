@@ -29,7 +29,7 @@ class World(Protocol):
         ...
 
     def whole(self, arrays: Arrays) -> Arrays:
-        """The whole outputs or parameters of which every rank has a part."""
+        """Gather outputs or parameters from the parts that the ranks hold."""
         ...
 
     def held(self, params: Arrays) -> Arrays:
@@ -47,7 +47,7 @@ class World(Protocol):
         """The sum of squares over all whole gradients, the same bits on every rank."""
         ...
 
-    def agreed(self, number: int) -> int:
+    def max_over_ranks(self, number: int) -> int:
         """The largest number that any rank says."""
         ...
 
@@ -85,7 +85,7 @@ class _SingleDevice:
     def squares(self, gradients: Arrays) -> float:
         return squares(gradients)
 
-    def agreed(self, number: int) -> int:
+    def max_over_ranks(self, number: int) -> int:
         return number
 
     def first(self, place: int, name: str) -> str:

@@ -17,7 +17,7 @@ from website.playground.snapshot import snapshot
 
 from xg.cli import main
 from xg.frontend.project import read_project
-from xg.frontend.typed import uncalled
+from xg.frontend.typed import root_blocks
 
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 VIEWS = ("forward", "backward", "overview", "explorer", "numpy")
@@ -113,7 +113,7 @@ def views(driver: Chrome, left: Set[str], **about: object) -> Iterator[tuple[str
 
 def uncalled_of(file: Path) -> tuple[str, ...]:
     """The blocks of a file that no other calls: a plan is first of these."""
-    return tuple(uncalled(read_project(file).main))
+    return tuple(root_blocks(read_project(file).main))
 
 
 def refused(driver: Chrome, blocks: Iterable[str], **about: object) -> bool:

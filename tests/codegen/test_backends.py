@@ -62,7 +62,7 @@ def test_a_folder_more_is_a_backend_more(planted: Backend) -> None:
 
 
 def test_a_library_that_is_missing_is_reported_with_its_extra(planted: Backend) -> None:
-    assert not planted.is_installed
+    assert not planted.has_library
     with pytest.raises(DiagnosticError) as caught:
         planted.require()
     text = str(caught.value)

@@ -7,7 +7,7 @@ from xg.codegen.emit.names import (
     avoiding,
     camel,
     identifier,
-    mentioned,
+    mentioned_names,
     plain,
     safe,
     spell_symbol,
@@ -64,4 +64,4 @@ def test_identifiers_and_titles() -> None:
 
 
 def test_names_in_code_are_not_those_in_strings_and_comments() -> None:
-    assert mentioned(['x_1 = f("y, z")  # w', "a.b"]) == {"x_1", "f", "a", "b"}
+    assert mentioned_names(['x_1 = f("y, z")  # w', "a.b"]) == {"x_1", "f", "a", "b"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from passes.decode_step.stepping import LENGTH, generated, stepping, written
 
-from xg.ir.body import Body, unstopped
+from xg.ir.body import Body, remove_stops
 from xg.ir.prim import Expr, operand
 
 TEXT = """\
@@ -38,6 +38,6 @@ def test_what_is_read_beside_a_stop_stays_one_expression() -> None:
     x = operand("x", ())
     power = x * x
     body = Body((x,), (power + Expr("stop", (power,), (), "float", (), "kept"),))
-    (total,) = unstopped(body).outputs
+    (total,) = remove_stops(body).outputs
     assert total.args == (power, power)
-    assert unstopped(Body((x,), (power,))).outputs == (power,)
+    assert remove_stops(Body((x,), (power,))).outputs == (power,)

@@ -14,7 +14,7 @@ from editor.test_session import GOOD, LAYERS, USER, spot
 
 from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import checked
-from xg.frontend.project import read_edited
+from xg.frontend.project import read_for_editor
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +295,7 @@ def test_a_block_is_renamed_in_every_file(editor: Editor) -> None:
         path.write_text(applied(path.read_text("utf-8"), changes[editor.uri(f"names/{name}")]))
     user = texts["user.xg"].read_text("utf-8")
     assert "use Stage from" in user
-    reading = read_edited(texts["user.xg"], Source("user.xg", user), {})
+    reading = read_for_editor(texts["user.xg"], Source("user.xg", user), {})
     assert reading.project
     assert not checked(reading.project).diagnostics
 

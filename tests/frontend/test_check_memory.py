@@ -12,7 +12,7 @@ from tier import THOROUGH
 
 from xg.diagnostics.diagnostic import Diagnostic, Source
 from xg.frontend.choices import Checked, CheckMemory, checked
-from xg.frontend.project import Project, read_edited
+from xg.frontend.project import Project, read_for_editor
 from xg.ir.graph import Graph
 from xg.passes.shard.added_steps import AddedSteps
 from xg.passes.shard.axis_placement import BlockPlacer
@@ -141,7 +141,7 @@ def compare(text: str, edits: int, seed: int, memory: CheckMemory) -> tuple[int,
     current, judged, wrong = text, 0, 0
     for _ in range(edits):
         current = edited(current, chance)
-        reading = read_edited(None, Source("net.xg", current), {})
+        reading = read_for_editor(None, Source("net.xg", current), {})
         if reading.project is None or reading.diagnostics:
             current = text
             continue
@@ -167,7 +167,7 @@ def test_steps_that_come_and_go_are_answered_as_by_a_fresh_check() -> None:
         base = chance.choice(texts)
         place = chance.choice([each.start() for each in re.finditer(r" +(?=: | -> |-> )", base)])
         text = f"{base[:place]} -> {chance.choice(STEPS)}{base[place:]}"
-        project = read_edited(None, Source("net.xg", text), {}).project
+        project = read_for_editor(None, Source("net.xg", text), {}).project
         if project is None:
             continue
         fresh = said(checked(project))
@@ -186,7 +186,7 @@ def check_again(before: str, now: str) -> list[tuple[object, ...]]:
 
 
 def project_of(text: str) -> Project:
-    project = read_edited(None, Source("net.xg", text), {}).project
+    project = read_for_editor(None, Source("net.xg", text), {}).project
     assert project
     return project
 
@@ -220,7 +220,7 @@ def test_a_step_that_cannot_stay_where_it_is_added_is_refused(
         return replace(placed, steps=())
 
     monkeypatch.setattr(AddedSteps, "fits", fits)
-    monkeypatch.setattr(AddedSteps, "alone", alone)
+    monkeypatch.setattr(AddedSteps, "as_graph", alone)
     assert check_again(before, now) == []
 
 
@@ -261,13 +261,13 @@ def test_a_step_whose_result_gets_a_name_of_the_plan_is_placed() -> None:
 def test_an_edit_is_answered_by_what_it_changes_alone(old: str, new: str) -> None:
     """A memory answers the same text, or one with other numbers, without placing a block again."""
     memory = CheckMemory()
-    project = read_edited(None, Source("net.xg", NET), {}).project
+    project = read_for_editor(None, Source("net.xg", NET), {}).project
     assert project
     checked(project, memory=memory)
     assert memory.plans
     blocks = memory.plans.contents.blocks
     before = blocks.count, len(memory.types.typed.known), len(blocks.before)
-    again = read_edited(None, Source("net.xg", NET.replace(old, new, 1)), {}).project
+    again = read_for_editor(None, Source("net.xg", NET.replace(old, new, 1)), {}).project
     assert again
     assert not checked(again, memory=memory).diagnostics
     assert (blocks.count, len(memory.types.typed.known), len(blocks.before)) == before
@@ -277,7 +277,7 @@ def test_stages_that_do_not_share_a_row_any_more_are_reported() -> None:
     memory = CheckMemory()
     for stages, errors in ((2, 0), (7, 1), (2, 0)):
         text = NET.replace("N_P = 2", f"N_P = {stages}")
-        project = read_edited(None, Source("net.xg", text), {}).project
+        project = read_for_editor(None, Source("net.xg", text), {}).project
         assert project
         assert len(checked(project, memory=memory).diagnostics) == errors
 
@@ -287,7 +287,7 @@ def test_a_dim_that_a_block_declares_again_has_two_numbers() -> None:
     memory, wrong = CheckMemory(), list[int]()
     for outer, inner in ((4, 6), (5, 6), (4, 5), (5, 5), (4, 6)):
         text = SHADOWED.format(outer=outer, inner=inner)
-        project = read_edited(None, Source("net.xg", text), {}).project
+        project = read_for_editor(None, Source("net.xg", text), {}).project
         assert project
         fresh = said(checked(project))
         assert said(checked(project, memory=memory)) == fresh, (outer, inner)
@@ -300,7 +300,7 @@ def test_a_memory_stays_small() -> None:
     sizes: list[int] = []
     for number in range(40):
         text = NET.replace("p = 0.1", f"p = 0.{number + 1:02}")
-        project = read_edited(None, Source("net.xg", text), {}).project
+        project = read_for_editor(None, Source("net.xg", text), {}).project
         assert project
         checked(project, memory=memory)
         assert memory.plans
@@ -316,7 +316,7 @@ def test_a_file_that_uses_others_is_remembered_too(tmp_path: Path) -> None:
         text = f'use Layer, MLP from "layer.xg"\ndim D = {size}\n'
         text += "plan TP of MLP { W_up [D, D_ff/N_T] }\n"
         text += "block Main(X [B, D]) -> Y [B, D] {\n    X -> Layer -> MLP : Y\n}\n"
-        reading = read_edited(tmp_path / "main.xg", Source("main.xg", text), {})
+        reading = read_for_editor(tmp_path / "main.xg", Source("main.xg", text), {})
         assert reading.project
         assert not reading.diagnostics
         assert said(checked(reading.project, memory=memory)) == said(checked(reading.project))

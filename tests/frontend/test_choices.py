@@ -12,7 +12,7 @@ import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choices import check_choices, checked, choices_to_meet
 from xg.frontend.project import parse_project, read_project
-from xg.frontend.typed import Settings, concerning, type_project, uncalled
+from xg.frontend.typed import Settings, concerning, root_blocks, type_project
 
 ROOT = Path(__file__).parents[2]
 MODEL = read_project(ROOT / "diagrams" / "models" / "transformer.xg")
@@ -58,9 +58,9 @@ def test_a_mistake_of_any_one_combination_is_found(words: tuple[str, str], tmp_p
 
 
 def test_blocks_that_nobody_calls() -> None:
-    assert uncalled(MODEL.main) == ("LM",)  # GatedMLP is a word of an option
+    assert root_blocks(MODEL.main) == ("LM",)  # GatedMLP is a word of an option
     flow = read_project(ROOT / "diagrams" / "notation" / "flow.xg")
-    assert uncalled(flow.main) == ("Flow",)
+    assert root_blocks(flow.main) == ("Flow",)
 
 
 def test_settings_go_to_the_block_that_knows_them() -> None:

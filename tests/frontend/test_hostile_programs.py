@@ -15,7 +15,7 @@ from xg.frontend.choices import CheckMemory, check_choices
 from xg.frontend.project import parse_project
 from xg.ir.dim import symbol
 from xg.passes.resolve.units import refuse_cycles
-from xg_editor.server.session import read_text, typed
+from xg_editor.server.session import read_text, type_text
 
 SECONDS = 6  # of CPU for one file; what was quadratic took minutes
 PART = 1 if THOROUGH else 2  # of what is long
@@ -192,7 +192,7 @@ def test_no_layout_is_looked_for_of_more_axes_than_a_shape_may_have() -> None:
     text = "dim B\nblock F(X [B{}]) -> Y [B, 4, 8] {{\n    X -> R : Y\n}}\n".format(", 2" * 22)
     assert codes(text) == {limits.Rank.code}
     start = process_time()
-    typed(read_text(None, text, {}), CheckMemory())
+    type_text(read_text(None, text, {}), CheckMemory())
     assert process_time() - start < SECONDS
 
 

@@ -10,7 +10,7 @@ from fuzz.sketch import Sketch
 
 from xg.codegen.backend import default
 from xg.diagnostics.diagnostic import DiagnosticError, Source
-from xg.frontend.warnings import unnumbered
+from xg.frontend.warnings import warn_unbound_sizes
 from xg.syntax.parse import parse
 
 LEFT_OUT = 0.7  # of the numbers, before those are said again that code needs
@@ -48,7 +48,7 @@ def without(sketch: Sketch, names: list[str]) -> Sketch:
 def _needed(sketch: Sketch) -> list[str]:
     """The sizes that `xg check` warns of."""
     program = compiled(parse(Source("case.xg", str(sketch))), sketch, dead=False)
-    words = (found.message.split() for found in unnumbered(program))
+    words = (found.message.split() for found in warn_unbound_sizes(program))
     return [each[-2] for each in words]
 
 

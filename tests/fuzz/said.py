@@ -71,7 +71,7 @@ def _node(node: str, linked: Linked) -> str:
         return node
     located = linked.unit.blocks[match["name"]]
     own = {decl.name.name for decl in located.block.dims}
-    mentioned = [name for name in linked.mentioned(located) if name not in own]
+    mentioned = [name for name in linked.mentioned_dims(located) if name not in own]
     carried = set(_carried(located.block))
     given = dict(part.split("=", 1) for part in (match["given"] or "").split(", ") if part)
     rest = [f"{n}={v}" for n, v in given.items() if n not in linked.dims or n in mentioned]

@@ -28,7 +28,7 @@ def test_pieces_of_a_text_give_what_the_whole_text_gives(seed: int) -> None:
 
 
 def count_that_begins_anew(patch: Patch) -> None:
-    counted = retype._counted  # pyright: ignore[reportPrivateUsage]
+    counted = retype._build_iota  # pyright: ignore[reportPrivateUsage]
 
     def anew(expr: Expr, shape: Shape, whole: Whole, positions: PositionSymbols) -> Expr:
         start = expr.attr("start")
@@ -36,7 +36,7 @@ def count_that_begins_anew(patch: Patch) -> None:
         made = counted(expr, shape, whole, positions)
         return replace(made, attrs=(("length", made.shape[0]), ("start", start)))
 
-    patch.setattr(retype, "_counted", anew)
+    patch.setattr(retype, "_build_iota", anew)
 
 
 def cache_in_front_of_which_new_positions_come(patch: Patch) -> None:

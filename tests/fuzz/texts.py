@@ -29,7 +29,7 @@ from xg.syntax.parse import parse
 from xg_editor.meaning.complete import complete, word_before
 from xg_editor.meaning.explain import explain, hints
 from xg_editor.meaning.navigation import outline
-from xg_editor.server.session import ReadText, analyse, read_text, typed
+from xg_editor.server.session import ReadText, analyse, read_text, type_text
 from xg_grammar import literals
 
 ROOT = Path(__file__).parents[1]
@@ -230,7 +230,7 @@ def _asked(given: ReadText, memory: CheckMemory, random: Random) -> None:
     if project is None:
         return
     outline(project.main)
-    blocks = typed(given, memory)
+    blocks = type_text(given, memory)
     list(hints(project.main, blocks, 0, length))
     assert given.names
     offset = random.randint(0, length)

@@ -19,7 +19,7 @@ from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project
 from xg_runtime.agreement import error
 from xg_torch.importing import Imported, import_archive
-from xg_torch.importing.proof import as_stored
+from xg_torch.importing.proof import restore_axes
 
 Array = NDArray[Any]
 
@@ -104,7 +104,7 @@ def _gradients(model: nn.Module, made: Imported, found: dict[str, Array]) -> flo
         if weight.frozen:
             assert path not in found
             continue
-        gradient = as_stored(found[path], weight)
+        gradient = restore_axes(found[path], weight)
         place = [slice(None)] * gradient.ndim
         place[weight.axis] = slice(weight.start, weight.stop)
         shape = back[weight.source].shape if weight.flat else gradient.shape

@@ -25,7 +25,7 @@ from models.families import in_double  # noqa: E402
 from models.witness import quietly  # noqa: E402
 
 from xg.diagnostics.diagnostic import DiagnosticError  # noqa: E402
-from xg_torch.importing.model import import_traced  # noqa: E402
+from xg_torch.importing.model import import_torch_module  # noqa: E402
 
 DEFECTS: Final = ("XG0904", "XG0905")
 
@@ -40,7 +40,9 @@ def outcome_of(family: Family) -> tuple[str, str]:
     with quietly(), in_double():
         model = family.build()
         try:
-            made = import_traced(model, (), family.inputs(model), family.model, first_output=True)
+            made = import_torch_module(
+                model, (), family.inputs(model), family.model, first_output=True
+            )
         except DiagnosticError as error:
             reasons = dict.fromkeys(each.message.split(": ", 1)[-1] for each in error.diagnostics)
             codes = {each.code for each in error.diagnostics}

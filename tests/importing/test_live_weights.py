@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg_torch.importing.archive import read_archive
-from xg_torch.importing.exported import Exported, read_exported
+from xg_torch.importing.exported import Exported, read_graph
 from xg_torch.importing.model import read_program
 from xg_torch.importing.names import names_file
 from xg_torch.importing.proof import part, small_pages
@@ -24,7 +24,7 @@ from xg_torch.importing.proof import part, small_pages
 
 def programs(program: torch.export.ExportedProgram) -> tuple[Exported, Exported]:
     """A program read in memory, and by the whole file that torch writes of it."""
-    filed = read_exported(read_archive(saved(program)))
+    filed = read_graph(read_archive(saved(program)))
     return read_program(program, equal_sizes=False), filed
 
 

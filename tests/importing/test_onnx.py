@@ -19,7 +19,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
 from xg_torch.importing import Imported
-from xg_torch.importing.onnx_file import from_proto, unrounded
+from xg_torch.importing.onnx_file import from_proto, unround
 from xg_torch.importing.onnx_import import import_model, import_onnx
 
 
@@ -247,4 +247,4 @@ def test_the_documentation_counts_the_cases_that_agree() -> None:
     "number", [0.1, 1e-5, 0.044715, 2**-0.5, (2 / np.pi) ** 0.5, 12**-0.5, 7.0]
 )
 def test_a_number_of_float32_is_as_it_was_written(number: float) -> None:
-    assert unrounded(float(np.float32(number))) == pytest.approx(number, rel=1e-15)
+    assert unround(float(np.float32(number))) == pytest.approx(number, rel=1e-15)

@@ -17,7 +17,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg_runtime import names, rename
 from xg_runtime.weights import Weights
 from xg_torch.importing.archive import read_archive
-from xg_torch.importing.exported import Exported, read_exported
+from xg_torch.importing.exported import Exported, read_graph
 from xg_torch.importing.lower import lower
 from xg_torch.importing.model import Imported, import_archive
 from xg_torch.importing.proof import ModelComparison, prove
@@ -29,7 +29,7 @@ def held() -> tuple[Imported, Model, Exported]:
     """A model, its program and its diagram."""
     case = CASES["old_gpt"]
     data = exported(case, build(case))
-    program = read_exported(read_archive(data))
+    program = read_graph(read_archive(data))
     return import_archive(data, "model.pt2"), lower(program), program
 
 

@@ -30,8 +30,8 @@ WRITTEN = [
 
 def test_sizes_are_written_in_names_of_the_file() -> None:
     for size, read, computed in WRITTEN:
-        assert (str(SIZES.fold(size)), str(SIZES.computed(size))) == (read, computed)
-        assert SIZES.expand(SIZES.fold(size)) == SIZES.expand(SIZES.computed(size)) == size
+        assert (str(SIZES.fold(size)), str(SIZES.fold_exactly(size))) == (read, computed)
+        assert SIZES.expand(SIZES.fold(size)) == SIZES.expand(SIZES.fold_exactly(size)) == size
 
 
 def test_names_in_code_are_whole_where_the_size_is() -> None:
@@ -41,7 +41,7 @@ def test_names_in_code_are_whole_where_the_size_is() -> None:
         sizes: dict[str, int] = dict(zip(free, numbers, strict=True))
         for size, _, _ in WRITTEN:
             if is_whole(size, sizes):
-                names = DEFINED.keys() & SIZES.computed(size).symbols()
+                names = DEFINED.keys() & SIZES.fold_exactly(size).symbols()
                 assert all(is_whole(DEFINED[name], sizes) for name in names)
                 seen += len(names)
     assert seen

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from xg_runtime.errors import InputError
-from xg_runtime.expect import Expected, fit, fit_stored
+from xg_runtime.expect import Expected, fit, fit_without_copy
 from xg_runtime.module import Arrays
 from xg_runtime.random_inputs import random_inputs, spread_params
 from xg_runtime.tensor_pieces import Stack
@@ -102,10 +102,10 @@ def test_spread_parameters_are_no_longer_special() -> None:
 def test_stored_floats_are_compared_and_not_read() -> None:
     stack = Stack.of([np.ones(4), np.zeros(4)])
     wanted = {"b": Expected((3,)), "W": Expected((2, 4))}
-    fitted = fit_stored({"W": stack, "b": np.ones(3, np.float16)}, wanted, source="it")
+    fitted = fit_without_copy({"W": stack, "b": np.ones(3, np.float16)}, wanted, source="it")
     assert list(fitted) == ["b", "W"]
     assert fitted["W"] is stack
     with pytest.raises(InputError, match=r"it: W has shape \[2, 4\], expected \[2, 5\]"):
-        fit_stored({"W": stack}, {"W": Expected((2, 5))}, source="it")
+        fit_without_copy({"W": stack}, {"W": Expected((2, 5))}, source="it")
     with pytest.raises(InputError, match="it: b holds int64, expected floats"):
-        fit_stored({"b": np.ones(3, np.int64)}, {"b": Expected((3,))}, source="it")
+        fit_without_copy({"b": np.ones(3, np.int64)}, {"b": Expected((3,))}, source="it")

@@ -24,8 +24,8 @@ def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_set_replaces_what_was_there(tmp_path: Path) -> None:
-    files.write_all({tmp_path / "a": b"1", tmp_path / "b": b"2"})
-    files.write_all({tmp_path / "a": b"3", tmp_path / "b": b"4"})
+    files.write_files({tmp_path / "a": b"1", tmp_path / "b": b"2"})
+    files.write_files({tmp_path / "a": b"3", tmp_path / "b": b"4"})
     assert [(tmp_path / name).read_bytes() for name in "ab"] == [b"3", b"4"]
     assert names(tmp_path) == ["a", "b"]
 
@@ -43,7 +43,7 @@ def test_one_failing_rename_undoes_the_others(
 
     monkeypatch.setattr(Path, "replace", fail_at_c)
     with pytest.raises(FileError, match=r"cannot write .*/c: no space left on device"):
-        files.write_all({tmp_path / name: b"new" for name in "abc"})
+        files.write_files({tmp_path / name: b"new" for name in "abc"})
     assert names(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"
 
@@ -52,13 +52,13 @@ def test_the_old_file_has_a_second_name_and_no_copy(tmp_path: Path) -> None:
     path = tmp_path / "a"
     files.write(path, b"old")
     files._keep_old(path)  # pyright: ignore[reportPrivateUsage]
-    assert files.beside(path, "old").samefile(path)
+    assert files.temporary_path(path, "old").samefile(path)
 
 
 def test_what_another_process_removes_first_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = files.beside(tmp_path / "a", "new", 1)
+    left = files.temporary_path(tmp_path / "a", "new", 1)
     left.write_bytes(b"half")
 
     def gone(pid: int) -> bool:
@@ -91,14 +91,14 @@ def test_without_hard_links_the_old_file_is_copied(
 def test_a_foreign_file_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"mine")
     with pytest.raises(FileError, match="xg did not make it"):
-        files.write_all({tmp_path / "a": b"1", tmp_path / "b": b"2"}, ours=lambda path: False)
+        files.write_files({tmp_path / "a": b"1", tmp_path / "b": b"2"}, ours=lambda path: False)
     assert names(tmp_path) == ["b"]
     assert (tmp_path / "b").read_bytes() == b"mine"
 
 
 def test_a_file_that_is_ours_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"xg 1")
-    files.write_all({tmp_path / "a": b"xg 2"}, ours=lambda path: path.read_bytes()[:2] == b"xg")
+    files.write_files({tmp_path / "a": b"xg 2"}, ours=lambda path: path.read_bytes()[:2] == b"xg")
     assert (tmp_path / "a").read_bytes() == b"xg 2"
 
 
@@ -208,5 +208,5 @@ def test_folders_are_flushed_as_their_files_are(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", seen)
-    files.write_all({tmp_path / "run" / name: b"1" for name in "ab"})
+    files.write_files({tmp_path / "run" / name: b"1" for name in "ab"})
     assert folders == [False, False, True]

@@ -44,7 +44,7 @@ def test_large_arrays_come_in_several_pieces(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_mapped_file_holds_what_was_written(tmp_path: Path) -> None:
     files.write(tmp_path / "a.safetensors", tensor_pieces.pieces(ARRAYS, {"x": "y"}))
-    found = tensorfile.mapped(tmp_path / "a.safetensors")
+    found = tensorfile.map_file(tmp_path / "a.safetensors")
     assert found.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(found[name], array)
@@ -98,9 +98,9 @@ def test_bfloat16_is_rounded_as_torch_rounds() -> None:
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.00390625, 1.01171875, 3.4e38, 1e-40]
     drawn = DRAW.standard_normal(1000) * 10.0 ** DRAW.integers(-30, 30, 1000)
     numbers = np.concatenate([special, drawn]).astype(np.float32)
-    bits = tensor_pieces.converted(numbers, tensorfile.BFLOAT16)
+    bits = tensor_pieces.convert_dtype(numbers, tensorfile.BFLOAT16)
     wanted = torch.from_numpy(numbers).to(torch.bfloat16).float().numpy()
-    np.testing.assert_array_equal(tensorfile.widened(bits), wanted)
+    np.testing.assert_array_equal(tensorfile.widen_bfloat16(bits), wanted)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])

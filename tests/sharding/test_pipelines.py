@@ -264,7 +264,7 @@ def test_residues_need_every_send(tmp_path: Path) -> None:
         yield from () if first is None else (ArrayDifference(first, inf, 0, None),)
 
     said: list[str | None] = []
-    trial = Trial((), (), residues.on_ranks, differences, residues.alone[0].gradients)
+    trial = Trial((), (), residues.on_ranks, differences, residues.single_device_run[0].gradients)
     needed = {each.code: each.verdict for each in controls(trial)}
     assert needed == dict.fromkeys(
         [

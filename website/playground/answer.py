@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from xg.cli.console import Console
-from xg.cli.costs import run_all
+from xg.cli.costs import compare_plans
 from xg.cli.dispatch import parse
 from xg.codegen.backend import backends
 from xg.cost.report import lines, machines
@@ -29,7 +29,7 @@ from xg.figures.engines.engine import Engine, EngineError
 from xg.figures.layout import run_engine
 from xg.frontend.choices import CheckMemory, checked
 from xg.frontend.plan_in_choices import plans_of
-from xg.frontend.project import KnownFiles, Project, read_edited, read_project
+from xg.frontend.project import KnownFiles, Project, read_for_editor, read_project
 from xg.frontend.project.lookup import library_files
 from xg.passes.resolve.errors import NoBlock
 from xg.syntax.format import format
@@ -187,10 +187,10 @@ class ExplorerPage:
         from website.playground.numpy_names import in_place_of_numpy
 
         with in_place_of_numpy():
-            from xg_pages.explorer import explore, planned
+            from xg_pages.explorer import compile_plans, explore
 
         self._explore = partial(explore, program, {})
-        self._coming = planned(program, {})
+        self._coming = compile_plans(program, {})
         self.plans: list[Planned] = []
 
     def quick(self) -> str:
@@ -244,7 +244,7 @@ def _counted(program: Program, file: Path, view: str) -> str:
     words = [str(file), "--block", program.graphs.main.block, "--plan", "*"]
     out = StringIO()
     with redirect_stdout(out):
-        run_all(parse("cost", words), machines(tomllib.loads(table)), Console("never"))
+        compare_plans(parse("cost", words), machines(tomllib.loads(table)), Console("never"))
     return out.getvalue()
 
 
@@ -309,7 +309,7 @@ def _read(file: Path, asked: Json) -> Project:
 
 def _half_typed(file: Path, source: Source) -> Project | None:
     FILES.next_round()
-    return read_edited(file.absolute(), source, {}, FILES).project
+    return read_for_editor(file.absolute(), source, {}, FILES).project
 
 
 def _compiled(file: Path, asked: Json) -> tuple[Program, list[str], str]:

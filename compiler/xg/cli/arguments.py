@@ -69,7 +69,7 @@ def length(text: str) -> float:
 
 
 class OneOrMore:
-    """Known words with commas between them: a tuple of those, in the order of the known ones."""
+    """Parse known words separated by commas into a tuple, in the order of `known`."""
 
     def __init__(self, known: Sequence[str]) -> None:
         self.known = known
@@ -226,7 +226,7 @@ def on_processes(options: Namespace) -> bool:
     return options.on == "processes"
 
 
-def is_placed(options: Namespace) -> bool:
+def has_plan_name(options: Namespace) -> bool:
     """Whether one plan is named, which may have a pipeline: its action looks whether it has."""
     return options.plan not in (None, "*")
 
@@ -276,7 +276,7 @@ def add_threads(parser: ArgumentParser) -> None:
 
 
 def limit_threads(wanted: int | None) -> None:
-    """Let matrix products take so many threads; has to come before NumPy is imported."""
+    """Limit the threads of matrix products; call it before NumPy is imported."""
     if wanted is not None:
         os.environ.update(dict.fromkeys(_VARIABLES, str(wanted)))
     elif not any(name in os.environ for name in _VARIABLES):

@@ -83,20 +83,20 @@ def _command(found: DiagnosticData) -> str:
         "title": found["code"],
     }
     given = (f"{name}={_property(str(place))}" for name, place in places.items() if place)
-    return f"::{found['severity']} {','.join(given)}::{_escaped(_said(found))}"
+    return f"::{found['severity']} {','.join(given)}::{_escape(_message_text(found))}"
 
 
-def _said(found: DiagnosticData) -> str:
+def _message_text(found: DiagnosticData) -> str:
     """The message, and what helps against it."""
     return "\n".join([found["message"], *(f"help: {help}" for help in found["help"])])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _sarif(found: Sequence[Diagnostic]) -> str:
@@ -115,7 +115,7 @@ def _result(found: DiagnosticData) -> Mapping[str, object]:
     result = {
         "ruleId": found["code"],
         "level": found["severity"],
-        "message": {"text": _said(found)},
+        "message": {"text": _message_text(found)},
     }
     if found["file"] is None:
         return result

@@ -1,4 +1,4 @@
-"""The commands: those of the core, and those that packages add."""
+"""List the commands of the core, and the commands that packages add."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CORE: Final = {
 
 
 def commands() -> Mapping[str, str]:
-    """Return every command with its line in `xg --help`: the core's, then those of packages."""
+    """Return every command with its line in `xg --help`: the core first, then packages."""
     added = {name: about for each in packages() for name, about in each.commands.items()}
     return {**CORE, **added}
 

@@ -34,7 +34,7 @@ def stage_of(program: Program, place: int | None) -> Program:
     return program.stages[place]
 
 
-def compile_one(options: Namespace) -> Program:
+def compile_request(options: Namespace) -> Program:
     """The program that FILE, --block and --set ask for."""
     project = open_project(options.file)
     return compile_project(project, options.block, settings_of(options), options.plan)

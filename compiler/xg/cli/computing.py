@@ -61,17 +61,17 @@ def kept_values(
         path, _, edge = name.removeprefix(GRADIENT).rpartition(".")
         if path not in calls:
             raise InputError(f"no call is named {path}{_instead(path, calls)}")
-        values = _named(calls[path], edge, program)
+        values = _values_by_name(calls[path], edge, program)
         if edge not in values:
             raise InputError(f"no edge is named {name}{_edge_instead(path, edge, values)}")
         if of_gradient:
             arrays[name] = _gradient(calls[path], values[edge], name, backwards)
         else:
-            arrays[name] = _whole(calls[path], values[edge], program)
+            arrays[name] = _gather_value(calls[path], values[edge], program)
     return arrays
 
 
-def _named(run: Record, edge: str, program: IRProgram) -> dict[str, Value]:
+def _values_by_name(run: Record, edge: str, program: IRProgram) -> dict[str, Value]:
     """The values of a run by their names: in the file, or else in code and figures.
 
     Values that code and figures leave unnamed have the name of what gives them.
@@ -106,7 +106,7 @@ def _edge_instead(path: str, edge: str, values: Collection[str]) -> str:
     return _instead(edge, values)
 
 
-def _whole(run: Record, value: Value, program: IRProgram) -> NDArray[Any]:
+def _gather_value(run: Record, value: Value, program: IRProgram) -> NDArray[Any]:
     """The array of a value; on a rank gathered from all of them."""
     array, placement = run.values[value], run.graph.placements.get(value)
     if placement is None:
@@ -144,7 +144,7 @@ class Ranks:
 
     @classmethod
     def of(cls, program: Program, options: Namespace) -> Ranks | None:
-        """Those that a command is to use; None for a program of one device.
+        """Return the ranks that a command should use, or None for a program of one device.
 
         Raises DiagnosticError for more than are allowed, and where torch is missing; InputError
         where `--on` has nothing to be about.
@@ -210,7 +210,7 @@ def is_on_mesh() -> bool:
 # Generated modules on NumPy arrays, on the device that a command names.
 
 
-def placed(
+def place_module(
     program: Program,
     backend: str | None,
     where: Mapping[str, str],
@@ -238,7 +238,7 @@ def compute(given: InputArrays, options: Namespace) -> tuple[Arrays, Arrays]:
     if ranks is not None:
         return _on_ranks(given, options, ranks)
     how, half = where(options), _half(options)
-    module = placed(given.program, options.backend, how, kernels=options.kernels, dtype=half)
+    module = place_module(given.program, options.backend, how, kernels=options.kernels, dtype=half)
     params: Arrays = given.params or module.init(options.seed, given.dtype)
     seed = options.dropout
     results = run(module, params, given.inputs, d_outputs=given.cotangents, seed=seed)

@@ -30,8 +30,8 @@ class Console:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-        self.color = _colored(color, sys.stderr)
-        self.colored_results = _colored(color, sys.stdout)
+        self.color = _uses_color(color, sys.stderr)
+        self.colored_results = _uses_color(color, sys.stdout)
         self._working = False
 
     def working(self, text: str) -> None:
@@ -51,7 +51,7 @@ class Console:
             self._working = False
 
     def write(self, text: str) -> None:
-        """A result, as it is."""
+        """Write a result without changing it."""
         self._erase()
         sys.stdout.write(text)
 
@@ -72,19 +72,19 @@ class Console:
         self._erase()
         _write(sys.stdout, line)
 
-    def say_all(self, lines: Iterable[str]) -> None:
+    def say_lines(self, lines: Iterable[str]) -> None:
         """Lines of a result."""
         for line in lines:
             self.say(line)
 
     def judge(self, line: str) -> None:
         """A line with a verdict: green if it is good, red if it is bad."""
-        self.judge_all([line])
+        self.judge_lines([line])
 
-    def judge_all(self, lines: Iterable[str]) -> None:
+    def judge_lines(self, lines: Iterable[str]) -> None:
         """Lines with verdicts."""
         for line in "\n".join(lines).split("\n"):
-            self.say(re.sub(_VERDICTS, _painted, line) if self.colored_results else line)
+            self.say(re.sub(_VERDICTS, _paint_verdict, line) if self.colored_results else line)
 
     def note(self, line: str) -> None:
         """A line for people."""
@@ -114,11 +114,11 @@ def _cut(text: str, columns: int) -> str:
     return f"{text}…"
 
 
-def _painted(verdict: re.Match[str]) -> str:
+def _paint_verdict(verdict: re.Match[str]) -> str:
     return f"\x1b[{32 if verdict['good'] else '1;31'}m{verdict[0]}\x1b[0m"
 
 
-def _colored(choice: ColorChoice, stream: TextIO) -> bool:
+def _uses_color(choice: ColorChoice, stream: TextIO) -> bool:
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR"):

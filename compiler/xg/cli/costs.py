@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from xg.cli.arguments import settings_of
-from xg.cli.compiling import compile_one, stage_of
+from xg.cli.compiling import compile_request, stage_of
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
@@ -25,7 +25,7 @@ from xg.cost.report import (
     machines,
     sizes,
 )
-from xg.cost.table import aligned, amount, seconds
+from xg.cost.table import align_columns, amount, seconds
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
@@ -53,7 +53,7 @@ class PlanCost:
     refused: str = ""
 
 
-def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -> int:
+def compare_plans(options: Namespace, machines: Sequence[Machine], console: Console) -> int:
     """Compare them; a plan that cannot be compiled says why."""
     project, settings = open_project(options.file), settings_of(options)
     names = [*plans_of(project, settings)]
@@ -75,7 +75,7 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
     if options.json:
         _write(costs, console)
     else:
-        console.say_all(_lines(costs, options.dtype))
+        console.say_lines(_lines(costs, options.dtype))
     return FINE
 
 
@@ -97,11 +97,11 @@ def _lines(found: Sequence[PlanCost], dtype: str) -> Iterator[str]:
         (*_HEAD, *names),
         *(_plan_row(each.name or "one device", each.report) for each in compiled),
     ]
-    yield from aligned(rows, frozenset(range(2, len(_HEAD) + len(names))), "  ")
+    yield from align_columns(rows, frozenset(range(2, len(_HEAD) + len(names))), "  ")
     yield from (f"  {each.name} is refused: {each.refused}" for each in found if not each.report)
     yield ""
     yield "elements that a rank sends around a ring"
-    yield from aligned([*_formulas(compiled)], indent="  ")
+    yield from align_columns([*_formulas(compiled)], indent="  ")
     yield ""
     yield "held: parameters, gradients, both moments of Adam, saved activations; naive and ring:"
     yield "elements that a rank sends"
@@ -138,8 +138,8 @@ def report(options: Namespace, console: Console) -> int:
     """Count, and print."""
     table = machines_of(options.hardware)
     if options.plan == ALL:
-        return run_all(options, table, console)
-    program = compile_one(options)
+        return compare_plans(options, table, console)
+    program = compile_request(options)
     if program.stages:
         return _pipeline(program, options, table, console)
     for option in ("microbatches", "timeline"):
@@ -150,7 +150,7 @@ def report(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text(as_data(cost_report)))
         return FINE
-    console.say_all(lines(cost_report, full=options.full))
+    console.say_lines(lines(cost_report, full=options.full))
     return FINE
 
 
@@ -177,9 +177,9 @@ def _pipeline(
         said = pipeline.data(program, parts)
         console.write(json_text({"pipeline": said, "stages": stage_data}))
         return FINE
-    console.say_all(pipeline.lines(program, found, parts))
+    console.say_lines(pipeline.lines(program, found, parts))
     console.say(f"\nstage {place}, one microbatch")
-    console.say_all(lines(found[place], full=options.full))
+    console.say_lines(lines(found[place], full=options.full))
     return FINE
 
 

@@ -87,7 +87,7 @@ def dispatch_last(name: str, arguments: Sequence[str]) -> int:
 
 
 def dispatch(name: str, arguments: Sequence[str]) -> int:
-    """Parse the words behind a command's name, and run it."""
+    """Parse the words after a command's name, and run the command."""
     if home_of(name) is None:
         return _unknown(name)
     try:
@@ -101,7 +101,7 @@ def dispatch(name: str, arguments: Sequence[str]) -> int:
         console.note(refusal)
         return USAGE
     try:
-        return _guarded(name, options, console)
+        return _run_command(name, options, console)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FILE_FAILED
@@ -152,7 +152,7 @@ def parser_of(name: str, command: Command) -> ArgumentParser:
     return parser
 
 
-def _guarded(name: str, options: Namespace, console: Console) -> int:
+def _run_command(name: str, options: Namespace, console: Console) -> int:
     try:
         if hasattr(options, "threads"):
             limit_threads(options.threads)  # NumPy reads the limit when `run` imports it
@@ -160,7 +160,7 @@ def _guarded(name: str, options: Namespace, console: Console) -> int:
         sys.stdout.flush()
         return code
     except DiagnosticError as error:
-        return _refused(error, options, console)
+        return _report_errors(error, options, console)
     except KeyboardInterrupt:
         console.note("xg: interrupted")
         return INTERRUPTED
@@ -172,7 +172,7 @@ def _guarded(name: str, options: Namespace, console: Console) -> int:
         return _runtime_code(error, console) or _bug(error, console)
 
 
-def _refused(error: DiagnosticError, options: Namespace, console: Console) -> int:
+def _report_errors(error: DiagnosticError, options: Namespace, console: Console) -> int:
     console.diagnose(error.diagnostics)
     if getattr(options, "json", False):
         diagnostic_datas = [as_data(diagnostic) for diagnostic in error.diagnostics]

@@ -50,7 +50,7 @@ def refuse_open_parameters(program: Program, why: str, instead: str = "") -> Non
             )
     main = program.graphs.main
     for shape in SizeSources.of(program.graphs).idle(main):
-        unknown = [name for dim in shape for name in main.sizes.computed(dim).symbols()]
+        unknown = [name for dim in shape for name in main.sizes.fold_exactly(dim).symbols()]
         if free := [name for name in unknown if name not in main.sizes.defaults]:
             said = spell_shape(main.sizes.fold_shape(shape))
             raise InputError(
@@ -149,7 +149,7 @@ class Published:
         program = at_sizes_of(
             known_arrays, project, options.block, settings, options.plan, sources, draft
         )
-        stored = _renamed(program, names, checkpoint) if names else checkpoint.tensors
+        stored = _rename_tensors(program, names, checkpoint) if names else checkpoint.tensors
         notes = _notes(checkpoint, names_file) if names else ()
         return cls(
             program, stored, len(checkpoint.tensors), checkpoint.source, settings, names, notes
@@ -194,12 +194,12 @@ def _config_of(found: weights.Weights) -> Path:
 
 
 def of_block(known: Names, project: Project, draft: IRProgram, settings: Settings) -> Names:
-    """The names of one block of the file: those of the model, from where it calls the block."""
+    """Return the names of one block of the file: the model's names below the call of it."""
     last = project.main.blocks[-1].name.name if project.main.blocks else None
     if last in (None, draft.main.block):
         return known
     main = shape_project(project, last, concerning(project, last, settings))
-    inside = called_as(main, draft.main.block)
+    inside = call_path(main, draft.main.block)
     if inside is None:
         raise InputError(
             f"{known.source} names the parameters of {main.main.block}, which does not call "
@@ -208,7 +208,7 @@ def of_block(known: Names, project: Project, draft: IRProgram, settings: Setting
     return rename.inside(known, inside)
 
 
-def called_as(graphs: IRProgram, block: str) -> str | None:
+def call_path(graphs: IRProgram, block: str) -> str | None:
     """The path of the first call of a block, without rows of calls: ``bert``, ``model.encoder``."""
 
     def below(site: CallSite) -> Iterator[CallSite]:
@@ -250,7 +250,7 @@ def _refuse_defaults(
         )
 
 
-def _renamed(program: Program, names: Names, found: weights.Weights) -> Writable:
+def _rename_tensors(program: Program, names: Names, found: weights.Weights) -> Writable:
     """A checkpoint's tensors as the parameters of a program whose sizes have numbers."""
     shapes = {
         name: tuple(map(int, spec.shape)) for name, spec in program.on_one_device.params.items()
@@ -300,7 +300,7 @@ def _names_path(options: Namespace) -> Path:
 
 
 def _names_paths(options: Namespace) -> list[Path]:
-    """The files of names beside a diagram, those of further families behind its own."""
+    """Return the files of names next to a diagram: its own, then files for other families."""
     own = _names_path(options)
     stem = own.name.removesuffix(ENDING)
     return [own, *sorted(own.parent.glob(f"{stem}.*{ENDING}"))] if own.is_file() else []
@@ -347,7 +347,7 @@ def at_sizes_of(
 
 
 def _with_notes(diagnostic: Diagnostic, notes: Mapping[str, str]) -> Diagnostic:
-    """A diagnostic of sizes, with the notes of those that it names."""
+    """Add to a diagnostic about sizes the notes on the sizes that it names."""
     if not diagnostic.code.startswith(OF_SIZES):
         return diagnostic
     words = re.findall(r"\w+", diagnostic.message)
@@ -398,7 +398,7 @@ class InputArrays:
             sources = dict.fromkeys(inputs, str(options.inputs))
             block, plan = options.block, options.plan
             program = at_sizes_of(inputs, project, block, settings, plan, sources=sources)
-            notes = sorted(_resized(project, options, program))
+            notes = sorted(_size_notes(project, options, program))
         of, whole = _dtype(options), program.on_one_device
         return cls(
             program,
@@ -410,7 +410,7 @@ class InputArrays:
         )
 
 
-def _resized(project: Project, options: Namespace, program: Program) -> Iterator[str]:
+def _size_notes(project: Project, options: Namespace, program: Program) -> Iterator[str]:
     """Notes on dims that have another number in the inputs than in the file.
 
     Parameters that are drawn follow the inputs.

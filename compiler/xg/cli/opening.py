@@ -10,7 +10,7 @@ from pathlib import Path
 from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.project import Project, named_file, parse_project, read_edited, read_project
+from xg.frontend.project import Project, named_file, parse_project, read_for_editor, read_project
 from xg.frontend.project.lookup import UnreadableFile, read
 from xg.syntax import ast
 from xg_runtime.errors import XgRuntimeError
@@ -40,7 +40,7 @@ def watch(files: Sequence[str], build: Callable[[], int], console: Console) -> i
     watched = [Watched(file) for file in dict.fromkeys(files)]
     try:
         while True:
-            changed = [each.has_changed() for each in watched]
+            changed = [each.has_changes() for each in watched]
             if any(changed):
                 try:
                     build()
@@ -67,14 +67,14 @@ class Watched:
         self._folder: Path | None = None  # that is looked through
         self._seen: Stamp | None = None
 
-    def has_changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether any of them was saved since the last call; the first time, yes."""
         if self._stamp() == self._seen:
             return False
         try:
             self._used, self._folder = open_project(self._file).paths, None
         except DiagnosticError:
-            self._used, self._folder = tuple(_named(self._file)), Path(self._file).parent
+            self._used, self._folder = tuple(_used_files(self._file)), Path(self._file).parent
         self._seen = self._stamp()  # before anything is made of it: a save meanwhile is another
         return True
 
@@ -91,14 +91,14 @@ class Watched:
         return tuple(stamp)
 
 
-def _named(file: str) -> Iterator[Path]:
+def _used_files(file: str) -> Iterator[Path]:
     """The files that a file with errors uses, in any folder, those too that are not there yet."""
     path = named_file(file)
     try:
         source = read(path, file)
     except (UnreadableFile, DiagnosticError):
         return
-    reading = read_edited(path.resolve(), source, {})
+    reading = read_for_editor(path.resolve(), source, {})
     yield from filter(None, reading.sources.values())
     for module in reading.project.modules if reading.project else ():
         folder = reading.sources[module.span.source]

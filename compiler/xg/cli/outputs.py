@@ -27,10 +27,10 @@ from xg.figures import dot, pictures, series
 from xg.figures.formats.pdf import Paper
 from xg.figures.model.figure import NotTurned, TooNarrow
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, concerning, uncalled
+from xg.frontend.typed import Settings, concerning, root_blocks
 from xg.packages import service
 from xg_runtime import files
-from xg_runtime.files import remove_leftovers, write_all
+from xg_runtime.files import remove_leftovers, write_files
 
 if TYPE_CHECKING:
     from xg.figures import Format, ThemeName
@@ -44,7 +44,7 @@ DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The requested outputs: which kinds, in which colours, of which block in which choice.
+    """Describe the requested outputs: their kinds, their colors, their block and its options.
 
     `kernels` asks for fused code, `plan` for a parallel plan, `paper` for a PDF on sheets of it,
     `steps` for a series of pictures of each figure, of the one `view` if that is named. A kind that
@@ -88,8 +88,8 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
         names.append(wanted.block)  # of a used file
     file = slug(PurePath(project.main.span.source.name).stem)
     stem = _stems(file, names, wanted.plan)
-    programs = _compiled(project, wanted, names)
-    own = uncalled(project.main) if wanted.block is None else programs
+    programs = _compile_blocks(project, wanted, names)
+    own = root_blocks(project.main) if wanted.block is None else programs
     outputs = Outputs()
     for name, program in programs.items():
         for view in _views(program, wanted):
@@ -175,7 +175,7 @@ def _stems(file: str, names: Sequence[str], plan: str | None) -> dict[str, str]:
     return {name: one if one not in taken else f"{one}_plan" for name, one in planned.items()}
 
 
-def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[str, Program]:
+def _compile_blocks(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[str, Program]:
     """The blocks asked for, each as a program of its own."""
     programs: dict[str, Program] = {}
     mistakes: dict[tuple[str, str], Diagnostic] = {}
@@ -252,7 +252,7 @@ class TargetFolder:
     folder: Path
 
     def write(self, files: Mapping[str, bytes], engines: Sequence[str] | None) -> set[str]:
-        """Write the changed files, all or nothing; returns the names of those written.
+        """Write the changed files, all or nothing; return their names.
 
         Without `engines` the folder gets no record: its files say themselves that they are xg's.
         Raises FileError, also for a file that xg did not write.
@@ -262,7 +262,7 @@ class TargetFolder:
         if drawn and engines is not None:
             everything[RECORD] = self._new_record(drawn, engines)
         changed = {name: data for name, data in everything.items() if self._read(name) != data}
-        write_all({self.folder / name: data for name, data in changed.items()}, self._is_ours)
+        write_files({self.folder / name: data for name, data in changed.items()}, self._is_ours)
         if not changed:  # what a killed build left is removed by a write, and by this
             with suppress(OSError):
                 remove_leftovers(self.folder)
@@ -285,12 +285,12 @@ class TargetFolder:
         return files.read(path) if path.is_file() else None
 
     def _is_ours(self, path: Path) -> bool:
-        if path.name == RECORD or path.name in self._listed():
+        if path.name == RECORD or path.name in self._recorded_names():
             return True
         sign = _SIGNS.get(path.suffix)
         return sign is not None and sign in (self._read(path.name) or b"")[:_SIGN_WITHIN]
 
-    def _listed(self) -> list[str]:
+    def _recorded_names(self) -> list[str]:
         return [str(name) for name in self._record().get("files", [])]
 
     def _record(self) -> dict[str, Any]:
@@ -303,7 +303,7 @@ class TargetFolder:
 
     def _new_record(self, drawn: Sequence[str], engines: Sequence[str]) -> bytes:
         """The record of the pictures that are there and those that come."""
-        names = [name for name in self._listed() if (self.folder / name).is_file()]
+        names = [name for name in self._recorded_names() if (self.folder / name).is_file()]
         record = {"tools": _tools(engines), "files": sorted({*names, *drawn})}
         return (json.dumps(record, indent=1) + "\n").encode()
 
@@ -362,7 +362,7 @@ def _run(options: Namespace, console: Console) -> int:
         if options.steps:
             console.note("xg build: --steps writes many pictures: -o DIR")
             return USAGE
-        return _one(options, console)
+        return _write_picture(options, console)
     if target is not None and _is_file(target):
         known = ", ".join(ONE)
         console.note(f"xg build: xg cannot write a {target.suffix} file; it writes {known}")
@@ -397,7 +397,7 @@ def _is_file(path: Path) -> bool:
 
 def _build(options: Namespace, console: Console) -> int:
     """Make everything in memory, then write or compare it."""
-    by_file = _made(options, console)
+    by_file = _make_outputs(options, console)
     clash = _clash(by_file)
     if clash:
         console.note(f"xg build: {clash}")
@@ -411,7 +411,7 @@ def _build(options: Namespace, console: Console) -> int:
     target = TargetFolder(folder)
     if options.check:
         different = list(target.differences(files, engines))
-        console.say_all(different)
+        console.say_lines(different)
         console.say(f"{counted(len(files) - len(different), 'file')} of {len(files)} up to date")
         if different:
             console.say("to accept the changes, run the same command without --check")
@@ -419,13 +419,13 @@ def _build(options: Namespace, console: Console) -> int:
     changed = target.write(files, None if is_picture else engines)
     for file, outputs in by_file.items():
         if is_picture:
-            console.say_all(f"{file}: {folder / name}" for name in outputs.files)
+            console.say_lines(f"{file}: {folder / name}" for name in outputs.files)
             continue
         new = [name for name in outputs.files if name in changed]
         console.say(
             f"{file}: {counted(len(outputs.files), 'file')} in {folder}, {len(new)} changed"
         )
-        console.say_all(_listing(new))
+        console.say_lines(_listing(new))
     return FINE
 
 
@@ -441,7 +441,7 @@ def _listing(names: Iterable[str]) -> Iterator[str]:
         yield f"  … and {len(lines) - LISTED_AT_MOST} more"
 
 
-def _one(options: Namespace, console: Console) -> int:
+def _write_picture(options: Namespace, console: Console) -> int:
     """Write one picture, to a file or to standard output."""
     suffix = options.folder.suffix.removeprefix(".")
     kinds = options.kinds or (suffix or "svg",)
@@ -452,20 +452,20 @@ def _one(options: Namespace, console: Console) -> int:
         console.note("xg build: --watch and --check need a folder: -o DIR")
         return USAGE
     outputs = picture_of(
-        _opened(options.files[0], options), _wanted(options, kinds), _view(options)
+        _open_input(options.files[0], options), _output_request(options, kinds), _view(options)
     )
     for warning in outputs.warnings:
         console.note(f"warning: {warning}")
     (data,) = outputs.files.values()
     if suffix:
-        write_all({options.folder: data})
+        write_files({options.folder: data})
         console.say(f"{options.files[0]}: {options.folder}")
     else:
         console.write_bytes(data)
     return FINE
 
 
-def _opened(file: str, options: Namespace) -> Project:
+def _open_input(file: str, options: Namespace) -> Project:
     return open_project(file, options.stdin_filename)
 
 
@@ -473,17 +473,17 @@ def _view(options: Namespace) -> View:
     return options.view or "forward"
 
 
-def _made(options: Namespace, console: Console) -> Mapping[str, Outputs]:
+def _make_outputs(options: Namespace, console: Console) -> Mapping[str, Outputs]:
     """The outputs of every input; raises DiagnosticError with the errors of all of them."""
     only_svg: tuple[Kind, ...] = ("svg",)
-    output_kinds = _wanted(options, options.kinds or (KINDS if options.every else only_svg))
+    output_kinds = _output_request(options, options.kinds or (KINDS if options.every else only_svg))
     outputs: dict[str, Outputs] = {}
     mistakes: list[Diagnostic] = []
     files = [*dict.fromkeys(options.files)]
     for place, file in enumerate(files, 1):
         console.working(f"{place}/{len(files)} building {file}")
         try:
-            project = _opened(file, options)
+            project = _open_input(file, options)
             if _is_picture(options):
                 outputs[file] = named_picture(project, output_kinds, _view(options))
             else:
@@ -495,7 +495,7 @@ def _made(options: Namespace, console: Console) -> Mapping[str, Outputs]:
     return outputs
 
 
-def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
+def _output_request(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
     return Wanted(
         kinds=kinds,
         theme=options.theme,

@@ -35,7 +35,7 @@ from xg.cost.stage_cost import (
     stages_of,
     value,
 )
-from xg.cost.table import aligned, seconds
+from xg.cost.table import align_columns, seconds
 from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import compile_typed
@@ -136,7 +136,7 @@ class Product:
         return self.numbers.get(self.batch or "", 1)
 
     def numbers_of(self, parts: int) -> Mapping[str, int]:
-        """The sizes of one of so many microbatches."""
+        """Return the sizes of one microbatch, if the batch is cut into `parts` microbatches."""
         return (
             self.numbers if self.batch is None else {**self.numbers, self.batch: self.rows // parts}
         )
@@ -226,7 +226,7 @@ def microbatches(product: Product, ranks: int) -> list[int]:
 
 
 def distinct(ordered: Iterable[Candidate]) -> list[Candidate]:
-    """The first of those that cost the same: data over another axis, or one of two pipelines."""
+    """Keep the first candidate of each cost: others use another axis for data, for example."""
     found: dict[tuple[str, str], Candidate] = {}
     for each in ordered:
         found.setdefault(_cost(each), each)
@@ -270,7 +270,7 @@ class PlanSearch:
     priced: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Find the plans that are no products of others."""
+        """Find the plans that are not products of other plans."""
         project = self.wish.project
         own = {
             decl.name.name
@@ -281,7 +281,7 @@ class PlanSearch:
         self.known, self.refused, self.typed = {}, {}, {}
         found = plans_of(project, self.wish.settings)
         self.plans = {name: plan for name, plan in found.items() if name in own}
-        self.pipelines = pipelines_of(self.plans, self._planned((), dict(self.wish.settings)))
+        self.pipelines = pipelines_of(self.plans, self._apply_plan((), dict(self.wish.settings)))
 
     def run(self) -> FoundPlans:
         """Search; raises DiagnosticError where the block itself does not compile."""
@@ -322,7 +322,7 @@ class PlanSearch:
     def _product(self, factors: tuple[str, ...]) -> Product | None:
         """The compiled product; None where it is refused."""
         if factors not in self.known:
-            self.known[factors] = self._compiled(factors, {}, brief=True)
+            self.known[factors] = self._compile_product(factors, {}, brief=True)
         return self.known[factors]
 
     def _in_stages(self, product: Product) -> Iterator[tuple[Product, int]]:
@@ -334,13 +334,13 @@ class PlanSearch:
                 for ranks in pipeline.counts(self.wish.ranks):
                     yield product.in_stages(pipeline, factors, ranks), ranks
 
-    def _compiled(
+    def _compile_product(
         self, factors: tuple[str, ...], mesh: Mapping[str, int], *, brief: bool
     ) -> Product | None:
         pipeline = next((p for name, p in self.pipelines.items() if name in factors), None)
         try:
             program = compile_typed(
-                self._planned(factors, {**self.wish.settings, **mesh}), self.wish.project
+                self._apply_plan(factors, {**self.wish.settings, **mesh}), self.wish.project
             )
             programs = program.stages or (program,)
             reports = program.costs(self.wish.dtype, brief=brief)
@@ -368,7 +368,7 @@ class PlanSearch:
             pipeline,
         )
 
-    def _planned(self, factors: tuple[str, ...], settings: Settings) -> IRProgram:
+    def _apply_plan(self, factors: tuple[str, ...], settings: Settings) -> IRProgram:
         """The block with the product as its plan; types and plans are found once for all."""
         key = tuple(sorted(settings.items()))
         if key not in self.typed:
@@ -406,7 +406,7 @@ class PlanSearch:
                 return
 
     def _meshes(self, product: Product, ranks: int) -> Iterator[dict[str, int]]:
-        """Every mesh of so many ranks on which each factor has someone to share with.
+        """Yield every mesh of `ranks` ranks on which each factor has an axis to share over.
 
         Of a factor with several axes some may have one rank.
         """
@@ -458,15 +458,15 @@ class PlanSearch:
             (each for each in whole if not (self._fits(each) and fitting)),
             key=lambda each: each.price.memory,
         )
-        best = self._proved(distinct(fitting))
+        best = self._compile_best(distinct(fitting))
         return FoundPlans(best, distinct(others)[:3], len(self.known), self.priced, self.refused)
 
-    def _proved(self, ordered: Sequence[Candidate]) -> list[Candidate]:
+    def _compile_best(self, ordered: Sequence[Candidate]) -> list[Candidate]:
         """The first that compile at their own sizes, with the costs that they have there."""
         found: list[Candidate] = []
         for candidate in ordered[:TRIES]:
             mesh = candidate.price.mesh
-            product = self._compiled(candidate.product.factors, mesh, brief=False)
+            product = self._compile_product(candidate.product.factors, mesh, brief=False)
             cost = product and self._price(product, mesh, candidate.price.parts)
             if product and cost and cost.memory <= self.wish.memory:
                 found.append(Candidate(product, cost))
@@ -495,7 +495,7 @@ def lines(found: FoundPlans, wish: Wish) -> Iterator[str]:
     )
     if found.best:
         rows = [_HEAD, *(_row(each, found.best[0]) for each in found.best)]
-        yield from aligned(rows, frozenset(range(2, 8)), "  ")
+        yield from align_columns(rows, frozenset(range(2, 8)), "  ")
         best = found.best[0]
         inner = " and ".join(best.price.inner)
         within = f"; within a node: {inner}" if inner else ""
@@ -607,7 +607,7 @@ def search(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text(as_data(found, wish)))
     else:
-        console.say_all(lines(found, wish))
+        console.say_lines(lines(found, wish))
     if not found.best:
         return PROBLEM
     if options.write is not None:
@@ -627,14 +627,14 @@ def _refuse(options: Namespace, wish: Wish) -> None:
         raise InputError(f"the search chooses the sizes of the mesh: leave --set {given[0]} out")
     program = shape_project(wish.project, wish.block, wish.settings)
     sizes = program.main.sizes
-    numbers = sizes.bind({**sizes.defaults, **_whole(wish.settings)})
+    numbers = sizes.bind({**sizes.defaults, **_integer_settings(wish.settings)})
     missing = sorted(_symbols(program) - {*numbers, *sizes.mesh})
     if missing:
         told = " ".join(f"--set {name}=…" for name in missing)
         raise InputError(f"a plan is chosen for sizes with numbers: {told}")
 
 
-def _whole(settings: Settings) -> dict[str, int]:
+def _integer_settings(settings: Settings) -> dict[str, int]:
     return {name: value for name, value in settings.items() if isinstance(value, int)}
 
 

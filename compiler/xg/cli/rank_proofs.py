@@ -34,7 +34,7 @@ BACKEND: Final = on_processes().name
 def prove_on_processes(
     found: Sequence[Prepared], seed: int, timeout: float, *, kernels: bool = False
 ) -> Iterator[tuple[Prepared, RankProof]]:
-    """Prove programs, those of one mesh together; each comes with its proof.
+    """Prove programs, grouped by their mesh, and yield each with its proof.
 
     Raises RankError where a rank dies or hangs, DiagnosticError for more ranks than are allowed.
     """
@@ -183,11 +183,13 @@ def _arrays(comparison: PipelineComparison) -> dict[str, Any]:
 def _stage_run(answer: Answer, schedule: str, parts: int) -> StageRun:
     """The results of a rank for one order of cells."""
     sent = {(way, kind, over): (calls, n) for way, kind, over, calls, n in answer.facts[schedule]}
-    outputs = tuple(_named(answer, f"{schedule}/outputs{part}/") for part in range(parts))
-    gradients, params = (_named(answer, f"{schedule}/{kind}/") for kind in ("gradients", "params"))
+    outputs = tuple(_arrays_below(answer, f"{schedule}/outputs{part}/") for part in range(parts))
+    gradients, params = (
+        _arrays_below(answer, f"{schedule}/{kind}/") for kind in ("gradients", "params")
+    )
     return StageRun(outputs, gradients, sent, params)
 
 
-def _named(answer: Answer, prefix: str) -> Mapping[str, Any]:
+def _arrays_below(answer: Answer, prefix: str) -> Mapping[str, Any]:
     held = answer.arrays.items()
     return {name.removeprefix(prefix): each for name, each in held if name.startswith(prefix)}

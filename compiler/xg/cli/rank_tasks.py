@@ -15,7 +15,7 @@ from xg_runtime.module import Array, Arrays, Module
 from xg_runtime.ranks import gather_shards, local_shards, number, rank
 from xg_runtime.ranks.pipeline import Link, Part
 from xg_runtime.ranks.task import Answer
-from xg_runtime.run import checked, computed
+from xg_runtime.run import checked, compute_results
 
 
 def run(options: dict[str, Any], arrays: Arrays) -> Answer:
@@ -33,7 +33,9 @@ def run(options: dict[str, Any], arrays: Arrays) -> Answer:
     }
     params: Arrays = own["params"] or module.init(options["seed"], options["dtype"])
     d_outputs = own["cotangents"] if options["backward"] else None
-    results = computed(module, params, own["inputs"], d_outputs=d_outputs, seed=options["dropout"])
+    results = compute_results(
+        module, params, own["inputs"], d_outputs=d_outputs, seed=options["dropout"]
+    )
     of_result = {name: cuts.get(name.removeprefix("d/"), ()) for name in results}
     whole_arrays = checked(gather_shards(results, of_result))
     if options["keep params"]:

@@ -32,7 +32,13 @@ from xg.ir.walk import having
 from xg.verify.edges.ranks import try_rank_edges
 from xg.verify.examples.claim_check import CheckedDocument, checked
 from xg.verify.gradient_proof import GradientProof, prove
-from xg.verify.plan_proof import RankProof, prepared, prove_ranks, wanted, wanted_in_every_choice
+from xg.verify.plan_proof import (
+    RankProof,
+    prepared,
+    prove_ranks,
+    select_proofs,
+    wanted_in_every_choice,
+)
 from xg_runtime.errors import InputError
 from xg_runtime.gradtable import as_json, table
 
@@ -64,7 +70,7 @@ def edge_lines(
         verdict = f"all agree in {counted(len(edges.forms), 'form')}"
     else:
         verdict = f"{counted(len(edges.disagreements), 'form')} DISAGREE"
-    yield f"edges: {_list(spelled(edges.tried))}: {verdict}"
+    yield f"edges: {_list(edge_words(edges.tried))}: {verdict}"
     if edges.left_out:
         yield f"edges not tried: {'; '.join(_left_out(edges.left_out))}"
     for each in edges.disagreements:
@@ -76,7 +82,7 @@ def edge_lines(
         yield f"  to see it again: {' '.join(filter(None, words))}"
 
 
-def spelled(edges: Iterable[str]) -> list[str]:
+def edge_words(edges: Iterable[str]) -> list[str]:
     """Edges in words: lengths of all axes together, and types as a range."""
     words: list[str] = []
     lengths: dict[str, list[str]] = {}
@@ -118,7 +124,7 @@ def _left_out(reasons: Mapping[str, str]) -> Iterator[str]:
     for edge, reason in reasons.items():
         edges.setdefault(reason, []).append(edge)
     for reason, names in edges.items():
-        yield f"{_and(spelled(names))} ({reason})"
+        yield f"{_and(edge_words(names))} ({reason})"
 
 
 def _at(each: Disagreement) -> str:
@@ -163,16 +169,16 @@ def gradient_lines(file: str, settings: Settings, proof: GradientProof) -> Itera
     chosen = [f"{name}={value}" for name, value in settings.items()]
     yield " ".join([f"{file}: {main.block}", *chosen])
     domain = f", {proof.domain}" if proof.domain else ""
-    drops = dropout_said(proof.program.graphs)
+    drops = dropout_note(proof.program.graphs)
     yield f"at {spelled_sizes(proof.sizes, settings)}, float64{drops}{domain}"
     yield table(proof.gradients).rstrip()
     for backend, reference in proof.references.items():
-        yield f"{backends()[backend].title} code and interpreter {agreement_said(reference)}"
+        yield f"{backends()[backend].title} code and interpreter {agreement_text(reference)}"
     if proof.edges is not None:
         yield from edge_lines(file, settings, proof.edges, main.block, proof.gradients.seed)
 
 
-def agreement_said(found: Reference | RankAgreement) -> str:
+def agreement_text(found: Reference | RankAgreement) -> str:
     """The verdict on outputs and gradients that were computed in two ways."""
     if found.first is not None:
         return f"DIFFER: first in {found.first}, error {found.error:.1e}"
@@ -187,8 +193,8 @@ def spelled_sizes(sizes: Mapping[str, int], settings: Settings) -> str:
     return f"{chosen}{spelled}" or "fixed sizes"
 
 
-def dropout_said(program: IRProgram) -> str:
-    """That dropout is on, where there is some."""
+def dropout_note(program: IRProgram) -> str:
+    """Return a note that dropout is on, or an empty text if the program has none."""
 
     def drops(graph: Graph) -> bool:
         steps = (step for step in graph.steps if isinstance(step, Apply))
@@ -258,7 +264,7 @@ def rank_lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]
     sizes = spelled_sizes(proof.case.sizes, settings)
     ranks = " × ".join(f"{axis} = {size}" for axis, size in proof.program.mesh.items())
     on = PLACES[proof.on].format(prod(proof.program.mesh.values()))
-    yield f"at {sizes}, on {on}, {ranks}{dropout_said(proof.program.graphs)}"
+    yield f"at {sizes}, on {on}, {ranks}{dropout_note(proof.program.graphs)}"
     if proof.floats:
         yield from _floats(proof.floats)
     if proof.edges:
@@ -270,7 +276,7 @@ def rank_lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]
 def _rank_edges(edges: RankEdges) -> Iterator[str]:
     """One line of what was tried, and one of what was not."""
     verdict = "agree" if edges.first is None else f"DIFFER: first at {edges.first}"
-    yield f"edges: {_list(spelled(edges.tried))}: ranks and one device {verdict}"
+    yield f"edges: {_list(edge_words(edges.tried))}: ranks and one device {verdict}"
     if edges.left_out:
         yield f"edges not tried: {'; '.join(_left_out(edges.left_out))}"
 
@@ -284,7 +290,7 @@ def _title(file: str, settings: Settings, proof: RankProof) -> str:
 def _floats(floats: Floats) -> Iterator[str]:
     yield from _sent(floats).lines()
     for backend, agreement in floats.agreements.items():
-        said = agreement_said(agreement)
+        said = agreement_text(agreement)
         yield f"{backends()[backend].title} code of ranks and of one device {said}"
     if floats.edges is not None:
         yield _edges(floats.edges)
@@ -315,7 +321,7 @@ def _sent(floats: Floats) -> Table[TrafficCheck]:
             Column("over", "over", lambda sent: sent.over),
             _number("calls", lambda sent: sent.counted[0]),
             _number("elements", lambda sent: sent.counted[1]),
-            Column("as formulas say", "expected", _expected, _agreement),
+            Column("as formulas say", "expected", _expected_traffic, _agreement),
         ),
         floats.sent,
     )
@@ -325,7 +331,7 @@ def _number(name: str, value: Callable[[TrafficCheck], int]) -> Column[TrafficCh
     return Column(name, name, value, lambda sent: f"{value(sent):,}", right=True)
 
 
-def _expected(sent: TrafficCheck) -> Mapping[str, object]:
+def _expected_traffic(sent: TrafficCheck) -> Mapping[str, object]:
     return {"calls": sent.said[0], "elements": sent.said[1]}
 
 
@@ -459,13 +465,13 @@ def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _K
     proven: list[tuple[str, Settings, GradientProof]] = []
     for file, doing in _at_work(options):
         project = open_project(file)
-        for block, settings in _wanted(project, options):
+        for block, settings in _blocks_to_prove(project, options):
             console.working(f"{doing}, {block}" if block else doing)
             given = project, block, settings, options.seed, backends
             proof = prove(*given, kernels=options.kernels, edges=True)
             proven.append((file, settings, proof))
             if not options.json:
-                console.judge_all([*gradient_lines(*proven[-1]), ""])
+                console.judge_lines([*gradient_lines(*proven[-1]), ""])
     proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = gradient_summary(proofs, passed)
@@ -474,14 +480,14 @@ def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _K
 
 def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindOfProof:
     """Ranks against one device, under the plans that are asked for; people see each at once."""
-    prove = _on_processes if options.on == "processes" else _on_simulated
+    prove = _on_processes if options.on == "processes" else _on_simulated_ranks
     proven: list[tuple[str, Settings, RankProof]] = []
     for file, doing in _at_work(options):
         console.working(f"{doing} on ranks")
         for settings, proof in prove(open_project(file), options, kinds):
             proven.append((file, settings, proof))
             if not options.json:
-                console.judge_all([*rank_lines(*proven[-1]), ""])
+                console.judge_lines([*rank_lines(*proven[-1]), ""])
             console.working(f"{doing} on ranks")
     proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
@@ -496,7 +502,7 @@ def _at_work(options: Namespace) -> Iterator[tuple[str, str]]:
         yield file, f"{place}/{len(files)} proving {file}" if len(files) > 1 else f"proving {file}"
 
 
-def _on_simulated(
+def _on_simulated_ranks(
     project: Project, options: Namespace, kinds: Sequence[str]
 ) -> Iterator[tuple[Settings, RankProof]]:
     backends = _backends(kinds, "ranks")
@@ -536,7 +542,7 @@ def _wanted_plans(
     if options.every_choice:
         yield from wanted_in_every_choice(project, options.block, options.plan, settings)
     else:
-        yield from wanted(project, options.block, options.plan, settings)
+        yield from select_proofs(project, options.block, options.plan, settings)
 
 
 def _claims(options: Namespace, console: Console) -> _KindOfProof:
@@ -564,7 +570,7 @@ def _documents(options: Namespace, console: Console) -> list[tuple[str, CheckedD
         for each in checked(project, options.block, settings_of(options), options.seed):
             documents.append((file, each))
             if not options.json:
-                console.judge_all([*lines(file, each), ""])
+                console.judge_lines([*lines(file, each), ""])
     return documents
 
 
@@ -577,7 +583,7 @@ def _said_of(documents: list[CheckedDocument]) -> str:
     )
 
 
-def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, Settings]]:
+def _blocks_to_prove(project: Project, options: Namespace) -> Iterator[tuple[str | None, Settings]]:
     """The blocks to prove: the one named, or callers first those not yet met in another."""
     settings = settings_of(options)
     if options.every_choice and project.main.blocks:

@@ -107,14 +107,14 @@ class Backend:
             raise DiagnosticError.of(_UNWRITTEN[form](self.title, " or ".join(others)))
 
     @property
-    def is_installed(self) -> bool:
+    def has_library(self) -> bool:
         """Whether its library is there."""
         return self.runs.extra is None or find_spec(self.runs.library) is not None
 
     def require(self) -> None:
         """Raise DiagnosticError where its library is not installed."""
         runs = self.runs
-        if runs.extra is not None and not self.is_installed:
+        if runs.extra is not None and not self.has_library:
             raise DiagnosticError.of(NoLibrary(runs.library, runs.extra, default().name))
 
     def require_device(self, device: str) -> None:
@@ -138,9 +138,9 @@ class Backend:
     def on_arrays(self, module: ModuleType, dtype: str | None = None, **where: str) -> object:
         """A generated module on NumPy arrays; `where` may name a device and a type of autocast."""
         if dtype not in (None, *FLOATS):
-            raise ValueError(f"dtype should be {listed(FLOATS)}, not {dtype!r}")
+            raise ValueError(f"dtype should be {join_names(FLOATS)}, not {dtype!r}")
         if dtype == HALF and not self.runs.half:
-            others = listed([name for name in FLOATS if name != HALF])
+            others = join_names([name for name in FLOATS if name != HALF])
             raise ValueError(f"{self.title} has no {HALF}: choose {others}, or another backend")
         if not self.runs.arrays:
             return module
@@ -151,7 +151,7 @@ class Backend:
         return named(self.runs.steps)(module, **where) if self.runs.steps else module
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join names as ``a, b or c``."""
     return f"{', '.join(names[:-1])} or {names[-1]}"
 

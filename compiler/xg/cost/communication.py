@@ -71,7 +71,7 @@ class Sending:
 
     @property
     def elements(self) -> Dim:
-        """The payload of all its calls; of what goes round, that of the whole rounds."""
+        """Return the payload of all calls; for a ring, the payload of all complete rounds."""
         return self.payload * self.count
 
     @property
@@ -111,7 +111,7 @@ def traffic(program: IRProgram) -> tuple[Sending, ...]:
 def _sent_in(
     program: IRProgram, bindings: Bindings, again: Bindings | None, direction: Pass
 ) -> Iterator[Sending]:
-    """The communication of the graphs under these bindings and of those that they call.
+    """Yield the communication of the graphs under these bindings, and of their callees.
 
     Without `again` the forward graphs run, with it the backward ones; it gets the forward graphs
     that these run again.
@@ -380,7 +380,7 @@ def sent(placed: IRProgram | None, dtype: str) -> tuple[Sent, ...]:
     """Every collective of a placed program, floats being of `dtype`; none of a single device's."""
     if placed is None:
         return ()
-    collectives = (_one(each, placed, BYTES[dtype]) for each in traffic(placed))
+    collectives = (_price_sending(each, placed, BYTES[dtype]) for each in traffic(placed))
     stage = placed.stage
     if stage is None:
         return tuple(collectives)
@@ -406,7 +406,7 @@ def inside_of(placed: IRProgram, key: str, dtype: str) -> tuple[Sent, ...]:
     return sent(replace(placed, entry=key, stage=None), dtype)
 
 
-def _one(sending: Sending, placed: IRProgram, float_bytes: int) -> Sent:
+def _price_sending(sending: Sending, placed: IRProgram, float_bytes: int) -> Sent:
     types = placed.graphs[sending.key].types
     type_ = types.get(sending.step.inputs[0])  # a cotangent is none of the forward pass's values
     width = float_bytes if type_ is None or type_.is_float else BYTES["int"]
@@ -440,7 +440,7 @@ def _is_once(sending: Sending, placed: IRProgram) -> bool:
     return held or (of is not None and record.sums and not record.cuts)
 
 
-def summed(parts: Iterable[Sent]) -> tuple[Sent, ...]:
+def sum_by_kind(parts: Iterable[Sent]) -> tuple[Sent, ...]:
     """The sums by pass, kind, axis and width, in the order in which they first occur."""
     sums: dict[tuple[Pass, str, str, int], Sent] = {}
     for part in parts:

@@ -42,7 +42,7 @@ MOVES: Final = frozenset(
 
 def flops(outputs: Sequence[Expr]) -> Dim:
     """Operations that these outputs take, what they share counted once."""
-    return sum((_own(expr) for expr in _counted(outputs)), ZERO)
+    return sum((_own(expr) for expr in _tensor_expressions(outputs)), ZERO)
 
 
 def flops_of_step(step: Apply, body: Body) -> Dim:
@@ -58,12 +58,12 @@ def flops_of_step(step: Apply, body: Body) -> Dim:
         return flops(body.outputs)
     ranks = ranks_over(around)
     met = (ranks * 2 + 1) / (ranks * 4)
-    exprs = list(_counted(body.outputs))
+    exprs = list(_tensor_expressions(body.outputs))
     scores = next(expr.shape[-2:] for expr in exprs if expr.prim == "contract")
     return sum((_own(expr) * (met if _is_of(expr, scores) else ONE) for expr in exprs), ZERO)
 
 
-def _counted(outputs: Sequence[Expr]) -> Iterator[Expr]:
+def _tensor_expressions(outputs: Sequence[Expr]) -> Iterator[Expr]:
     """Every expression that a tensor goes into."""
     constant: set[int] = set()
     for expr in topological(outputs):
@@ -74,7 +74,7 @@ def _counted(outputs: Sequence[Expr]) -> Iterator[Expr]:
 
 
 def _is_of(expr: Expr, scores: Shape) -> bool:
-    """Whether the operations are those of scores: of products in attention all are."""
+    """Return whether an expression works on attention scores; every product counts."""
     each = expr.args[0] if expr.prim in REDUCTIONS else expr
     return expr.prim == "contract" or each.shape[-2:] == scores
 
@@ -186,7 +186,7 @@ class Cost:
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The sizes that have numbers, of those in the formulas of the program's block."""
+        """Return the known numbers of the sizes in the formulas of the program's block."""
         return self.program.main.sizes.bind(self.program.numbers)
 
     @property
@@ -221,7 +221,7 @@ class _Counter:
     masks: frozenset[Value] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Find what is kept: by the block's own backward steps, or by those of its calls."""
+        """Find the values that backward steps keep: the block's own steps, or its calls'."""
         self.masks = booleans(self.graph)
         saved = self.backward.saved if self.backward else ()
         values = {value for value in saved if value.role != "saved"}
@@ -258,7 +258,7 @@ class _Counter:
     def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> CostRow:
         body = self._body(node)
         values = [value for value in node.outputs if value in self.kept]
-        is_held = self._is_held(node)
+        is_held = self._holds_parameter(node)
         amount = self._first_read(node, seen) + Amount(
             forward=flops_of_step(node, body),
             backward=backward,
@@ -278,7 +278,7 @@ class _Counter:
             learned=_sum(product(param.type.shape) for param in own if not param.value.frozen),
         )
 
-    def _is_held(self, node: Apply) -> bool:
+    def _holds_parameter(self, node: Apply) -> bool:
         """Whether a step gathers a parameter that a plan holds."""
         name = str(node.inputs[0].name) if node.op.family == FAMILY else ""
         return self.graph.memory.get(name) == "hold"
@@ -288,7 +288,7 @@ class _Counter:
         once = self._once(call)
         if call.path in seen:
             once = replace(once, parameters=ZERO, learned=ZERO, held=ZERO)
-        if self.backward and call not in self._reversed():
+        if self.backward and call not in self._calls_with_backward():
             once = replace(once, backward=ZERO, saved=ZERO)
             inner = replace(inner, kept=frozenset[Value]())
         if call.saved in self._again():
@@ -307,8 +307,8 @@ class _Counter:
             name = f"{name} over {self.graph.sizes.fold(call.loop.length)}"
         return CostRow(name, call.span.line, self._expanded(amount), call.callee, call)
 
-    def _reversed(self) -> set[Call | None]:
-        """The calls that have a backward pass: those of frozen blocks on inputs have none."""
+    def _calls_with_backward(self) -> set[Call | None]:
+        """Return the calls with a backward pass; calls of frozen blocks on inputs lack one."""
         return {step.origin for step in self.backward.calls} if self.backward else set()
 
     def _again(self) -> frozenset[Value]:
@@ -420,11 +420,11 @@ class _Counter:
 def booleans(graph: Graph) -> frozenset[Value]:
     """The values that are masks."""
     steps = [step for step in graph.steps if isinstance(step, Apply)]
-    values = [(value, out) for step in steps for value, out in _made(step, graph)]
+    values = [(value, out) for step in steps for value, out in _result_pairs(step, graph)]
     return frozenset(value for value, out in values if out.kind == "bool")
 
 
-def _made(step: Apply, graph: Graph) -> Iterator[tuple[Value, Expr]]:
+def _result_pairs(step: Apply, graph: Graph) -> Iterator[tuple[Value, Expr]]:
     body = step.body(graph.types)
     return zip(step.outputs, body.outputs, strict=True)
 

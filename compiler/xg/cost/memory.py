@@ -1,4 +1,4 @@
-"""Count the bytes alive beside the saved ones, and what recompute policies keep of those.
+"""Count the bytes alive besides the saved ones, and the bytes that recompute policies keep.
 
 Inside an operator arrays come and go that no table of saved bytes knows: a product that is summed
 at once may be a thousand times as large as what goes in and what comes out.
@@ -46,7 +46,7 @@ def largest(program: IRProgram, dtype: str) -> Largest | None:
     first: dict[Dim, Largest] = {}
     for array in _arrays(program, BYTES[dtype]):
         first.setdefault(array.size, array)
-    return max(first.values(), key=lambda each: _compared(each.size, numbers), default=None)
+    return max(first.values(), key=lambda each: _estimate_size(each.size, numbers), default=None)
 
 
 def _arrays(program: IRProgram, width: int) -> Iterator[Largest]:
@@ -61,7 +61,7 @@ def _arrays(program: IRProgram, width: int) -> Iterator[Largest]:
                 origin = (step.origin or step) if backward else step
                 label = origin.outputs[0].name
                 name = f"{origin.op.glyph} : {label}" if label else origin.op.glyph
-                for expr, inner in _made(step, types):
+                for expr, inner in _step_arrays(step, types):
                     size = product(expr.shape) * width_of(expr, width)
                     yield Largest(
                         graph.sizes.expand(size).substitute(symbols),
@@ -73,7 +73,7 @@ def _arrays(program: IRProgram, width: int) -> Iterator[Largest]:
                     )
 
 
-def _made(step: Apply, types: Mapping[Value, TensorType]) -> Iterator[tuple[Expr, bool]]:
+def _step_arrays(step: Apply, types: Mapping[Value, TensorType]) -> Iterator[tuple[Expr, bool]]:
     """Every array that a step makes, and whether it stays inside."""
     body = step.body(types)
     results = {id(expr) for expr in body.outputs}
@@ -83,11 +83,11 @@ def _made(step: Apply, types: Mapping[Value, TensorType]) -> Iterator[tuple[Expr
 
 
 def width_of(expr: Expr, floats: int) -> int:
-    """The bytes of one element, if those of a float are so many."""
+    """Return the bytes of one element; `floats` is the width of a float."""
     return floats if expr.kind == "float" else BYTES[expr.kind]
 
 
-def _compared(size: Dim, numbers: Mapping[str, int]) -> float:
+def _estimate_size(size: Dim, numbers: Mapping[str, int]) -> float:
     sizes = {name: numbers.get(name, UNKNOWN) for name in size.symbols()}
     return sum(
         prod((float(sizes[name]) ** exponent for name, exponent in monomial), start=float(times))
@@ -110,7 +110,7 @@ Terms = Mapping[Monomial, Coefficient]  # those of a sum
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """Sums of which the largest is the most that is alive, in the sizes of the entry.
+    """Sums whose largest is the peak of live bytes, in the sizes of the entry.
 
     `whole` are those of both passes, `rows` those of the entry's rows alone: of a stage that has
     nothing else.
@@ -148,7 +148,7 @@ class _Alive:
         self.blocks = {block.graph.key: block for block in self.cost.blocks}
 
     def peaks(self, graph: Graph, types: Types, counted: frozenset[Value]) -> Peaks:
-        """Those of one pass, which has no array of its own for what is `counted` elsewhere."""
+        """Return the peaks of one pass; values `counted` elsewhere have no array in it."""
         reads = Counter(value for step in graph.steps for value in step.reads)
         reads.update(graph.outputs)
         local, passing, found = ZERO, dict[Value, Dim](), [ZERO]
@@ -221,7 +221,7 @@ class _Alive:
         return sizes, _largest(found)
 
     def _call(self, call: Call, graph: Graph, types: Types) -> Made:
-        """The same of a call; a row has the results of the round before beside those of one."""
+        """Return a call's results and sums; a repeat also has the previous round's results."""
         callee, width = self.blocks[call.callee], BYTES[self.cost.dtype]
         pairs = [*zip(call.outputs, callee.graph.outputs, strict=False)]
         kept = {value for value, result in pairs if not call.origin and result in callee.kept}
@@ -385,11 +385,11 @@ def _multiplies(step: Apply, graph: Graph) -> bool:
 
 
 def _per_block(cost: Cost, calls: Sequence[Call], placed: IRProgram | None) -> Policy:
-    """Every call of the entry keeps its inputs, a row those of every round."""
+    """Keep the inputs of every call of the entry; for a repeat, the inputs of every round."""
     graph = cost.program.main
     expand = graph.sizes.expand
     blocks = {block.graph.key: block for block in cost.blocks}
-    once = [(call, _within(call, graph, blocks[call.callee])) for call in calls]
+    once = [(call, _call_amount(call, graph, blocks[call.callee])) for call in calls]
     rounds = sum((_rounds(call, graph, cost.dtype) for call in calls), ZERO)
     again = sum((amount.forward * (call.rounds or ONE) for call, amount in once), ZERO)
     return Policy(
@@ -401,7 +401,7 @@ def _per_block(cost: Cost, calls: Sequence[Call], placed: IRProgram | None) -> P
     )
 
 
-def _within(call: Call, graph: Graph, callee: BlockCost) -> Amount:
+def _call_amount(call: Call, graph: Graph, callee: BlockCost) -> Amount:
     return callee.total.substitute(inside(call, graph, callee.graph, {}))
 
 

@@ -15,7 +15,7 @@ from xg.cost.communication import (
     inside_of,
     price_of,
     sent,
-    summed,
+    sum_by_kind,
     total,
     total_bytes,
     total_formula,
@@ -28,10 +28,10 @@ from xg.cost.table import (
     Evaluated,
     Seconds,
     Table,
-    aligned,
+    align_columns,
     amount,
     data_of,
-    evaluated,
+    evaluate_dim,
 )
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ZERO, Dim
@@ -80,7 +80,7 @@ class Estimate:
 
     @property
     def total(self) -> float | None:
-        """Both, one after the other."""
+        """Return the seconds to compute and then communicate; None if one is unknown."""
         if self.compute is None or self.communicate is None:
             return None
         return self.compute + self.communicate
@@ -110,7 +110,7 @@ def seconds_of(machine: Machine, part: Sent, numbers: Mapping[str, int]) -> floa
 
 
 def seconds_of_bytes(machine: Machine, axes: Iterable[str], volume: float, hops: float) -> float:
-    """How long a machine takes for so many bytes over these axes, in so many hops."""
+    """Return the seconds to send a volume over these axes in a number of hops."""
     rate = min(machine.links.get(axis, machine.link) for axis in axes)
     return volume / rate + hops * machine.latency
 
@@ -395,7 +395,7 @@ _PLACE: tuple[Column[CostRow], ...] = (
 
 
 def collectives(report: CostReport) -> Table[Sent]:
-    """Every collective: payload is that of one call, naive and ring are elements of all calls."""
+    """List every collective: payload is for one call, naive and ring for all calls."""
     numbers = report.numbers
     return Table(
         (
@@ -409,13 +409,13 @@ def collectives(report: CostReport) -> Table[Sent]:
             _formula("payload", numbers, lambda part: part.each or part.payload),
             Column("naive", None, lambda part: part.formula("naive")),
             Column("ring", None, lambda part: part.formula("ring")),
-            *sending(numbers, _alone),
+            *sending(numbers, _as_list),
         ),
         report.sent,
     )
 
 
-def _alone(part: Sent) -> Sequence[Sent]:
+def _as_list(part: Sent) -> Sequence[Sent]:
     return [part]
 
 
@@ -435,7 +435,7 @@ def sending(
     """The traffic of a row as data: elements around a ring and naive, bytes around a ring."""
 
     def elements(row: Row, way: Way) -> Cell:
-        number = evaluated(total(parts(row), way), numbers)
+        number = evaluate_dim(total(parts(row), way), numbers)
         return {"formula": total_formula(parts(row), way), "number": number}
 
     def size(row: Row) -> Cell:
@@ -528,9 +528,9 @@ def sending_lines(report: CostReport) -> Iterator[str]:
         yield f"  total, {way}: {total_formula(report.sent, way)}"
     yield f"in numbers, bytes of {report.dtype} around a ring"
     rows = [("pass", "collective", "over", "calls", "payload", "naive", "ring", "ring bytes")]
-    rows += [_sum(part, report) for part in summed(report.sent)]
+    rows += [_sum(part, report) for part in sum_by_kind(report.sent)]
     rows.append(_total(report))
-    yield from aligned(rows, frozenset(range(3, 8)), "  ")
+    yield from align_columns(rows, frozenset(range(3, 8)), "  ")
 
 
 def _sum(part: Sent, report: CostReport) -> tuple[str, ...]:
@@ -555,7 +555,7 @@ def memory_lines(report: CostReport) -> Iterator[str]:
     yield f"memory of one {_place(report)} in training, bytes of {report.dtype}"
     rows = memory(report)
     cells = [(name, amount(dim, report.numbers), str(dim)) for name, _, dim in rows]
-    yield from aligned(cells, frozenset({1}), "  ")
+    yield from align_columns(cells, frozenset({1}), "  ")
 
 
 def largest_lines(report: CostReport) -> Iterator[str]:
@@ -635,7 +635,7 @@ def _totals(report: CostReport) -> Iterator[str]:
     if report.placed:
         sent = amount(total(report.sent, "ring"), report.numbers)
         rows.append(("sent elements", sent, total_formula(report.sent, "ring")))
-    yield from aligned(rows, frozenset({1}), "  ")
+    yield from align_columns(rows, frozenset({1}), "  ")
 
 
 def _all(report: CostReport) -> Iterator[str]:
@@ -661,7 +661,7 @@ def _block(block: BlockCost, report: CostReport) -> Iterator[str]:
         formulas.append(total_formula(report.sent, "ring"))
     heads = ("total", "", "", "", "")
     cells = [*zip(heads, (*AMOUNTS, "communication"), formulas, strict=False)]
-    yield from aligned(cells, indent="  ")
+    yield from align_columns(cells, indent="  ")
 
 
 def _name(block: BlockCost) -> str:

@@ -7,7 +7,7 @@ from itertools import combinations
 from math import prod
 from typing import Final
 
-from xg.cost.communication import Sent, summed
+from xg.cost.communication import Sent, sum_by_kind
 from xg.cost.report import CostReport, Machine, seconds_of_bytes
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
@@ -63,7 +63,7 @@ class StageNumbers:
 
 
 def stages_of(reports: Iterable[CostReport]) -> tuple[StageCost, ...]:
-    """The costs of every stage; those of equal stages are one object."""
+    """Return the cost of every stage; equal stages share one object."""
     known: dict[StageCost, StageCost] = {}
     return tuple(known.setdefault(each, each) for each in map(_stage, reports))
 
@@ -79,7 +79,7 @@ def _stage(report: CostReport) -> StageCost:
             once,
         )
         for once in (False, True)
-        for part in _summed(report, once=once)
+        for part in _sum_sends(report, once=once)
     ]
     return StageCost(
         report.dtype,
@@ -93,8 +93,8 @@ def _stage(report: CostReport) -> StageCost:
     )
 
 
-def _summed(report: CostReport, *, once: bool) -> Sequence[Sent]:
-    return summed(each for each in report.sent if each.once == once)
+def _sum_sends(report: CostReport, *, once: bool) -> Sequence[Sent]:
+    return sum_by_kind(each for each in report.sent if each.once == once)
 
 
 def formula(dim: Dim) -> Formula:
@@ -131,7 +131,7 @@ def at(stage: StageCost, numbers: Numbers) -> StageNumbers:
 
 
 def share(stage: StageCost, count: int) -> StageCost:
-    """One of so many equal parts of rows, whose own peaks stay whole."""
+    """Return one of `count` equal parts of a stage's rows, whose own peaks stay whole."""
 
     def part(formula: Formula) -> Formula:
         return tuple((factor / count, monomial) for factor, monomial in formula)
@@ -237,7 +237,7 @@ def _step(
     behind: float,
     schedule: str,
 ) -> MeshPrice:
-    """The step of the slowest rank with these axes in a node; `behind` are stages to wait for."""
+    """Price a step on the slowest rank, with the `inner` axes inside one node."""
     computing, each_and_once = max(
         ((computing, _times(sends, inner, parts)) for computing, sends in works),
         key=lambda each: parts * each[0] + sum(map(sum, each[1].values())),
@@ -265,7 +265,7 @@ Send = tuple[str, frozenset[str], float, float, bool]
 
 
 def kept(schedule: str, after: int, ranks: int, turns: int, parts: int) -> int:
-    """The passes of a microbatch of which a rank keeps what its backward passes need.
+    """Count the microbatch passes whose data a rank keeps for their backward passes.
 
     `after` are the ranks that follow it. Without a pipeline parts are computed one by one.
     """
@@ -279,7 +279,7 @@ def kept(schedule: str, after: int, ranks: int, turns: int, parts: int) -> int:
 def _work(
     stages: Sequence[StageNumbers], mesh: Numbers, rate: float, cluster: Cluster
 ) -> tuple[float, list[Send]]:
-    """The seconds of computing, and those of every collective inside a node and between nodes.
+    """Return the seconds of computing, and of every collective in a node and between nodes.
 
     Those of a rank, of all its stages.
     """
@@ -301,7 +301,7 @@ def _work(
 def _times(
     sends: Sequence[Send], inner: tuple[str, ...], parts: int
 ) -> dict[str, tuple[float, float]]:
-    """The seconds of sending by axis: for all of so many parts, and once for them together."""
+    """Return the seconds of sending by axis: for all parts, and once for them together."""
     times: dict[str, tuple[float, float]] = {}
     for over, axes, near, far, once in sends:
         each, shared = times.get(over, (0.0, 0.0))
@@ -326,7 +326,7 @@ def _held(stages: Sequence[StageNumbers], passes: int, parts: int) -> float:
 
 
 def shapes(axes: Sequence[str], ranks: int) -> Iterator[dict[str, int]]:
-    """Every mesh of so many ranks over these axes, none of which has one rank."""
+    """Yield every mesh with this number of ranks over these axes, each of two or more."""
     if not axes:
         if ranks == 1:
             yield {}

@@ -54,7 +54,7 @@ def data_of(cell: Cell) -> object:
         case Dim():
             return str(cell)
         case Evaluated(dim, numbers):
-            return {"formula": str(dim), "number": evaluated(dim, numbers)}
+            return {"formula": str(dim), "number": evaluate_dim(dim, numbers)}
         case Seconds(time):
             return time
         case float() if not isfinite(cell):
@@ -63,7 +63,7 @@ def data_of(cell: Cell) -> object:
             return cell
 
 
-def evaluated(dim: Dim, numbers: Mapping[str, int]) -> int | None:
+def evaluate_dim(dim: Dim, numbers: Mapping[str, int]) -> int | None:
     """A formula as a number, None while a symbol has none.
 
     Elements that do not divide evenly among ranks are rounded up.
@@ -81,7 +81,7 @@ def evaluated(dim: Dim, numbers: Mapping[str, int]) -> int | None:
 
 def amount(dim: Dim, numbers: Mapping[str, int]) -> str:
     """A formula as a number with commas, or ``?``."""
-    value = evaluated(dim, numbers)
+    value = evaluate_dim(dim, numbers)
     return "?" if value is None else f"{value:,}"
 
 
@@ -124,7 +124,7 @@ class Table(Generic[Row]):
         heads = [[str(column.head) for column in shown]] if any(c.head for c in shown) else []
         rows = [[_text(column, row) for column in shown] for row in self.rows]
         right = frozenset(place for place, column in enumerate(shown) if column.right)
-        return aligned([*heads, *rows], right, indent)
+        return align_columns([*heads, *rows], right, indent)
 
     def data(self) -> list[Mapping[str, object]]:
         """The rows for JSON."""
@@ -138,7 +138,7 @@ def _text(column: Column[Row], row: Row) -> str:
     return text_of(column.value(row)) if column.text is None else column.text(row)
 
 
-def aligned(
+def align_columns(
     rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), indent: str = ""
 ) -> Iterator[str]:
     """Rows of texts as lines, columns aligned; those numbered in `right` end together."""

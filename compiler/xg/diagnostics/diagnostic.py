@@ -229,28 +229,28 @@ class Problem:
     def diagnostic(self) -> Diagnostic:
         """The error as it is reported to people."""
         span: Span | None = getattr(self, self.place, None)
-        labels = [Label(span, self._filled(self.label))] if span else []
+        labels = [Label(span, self._fill(self.label))] if span else []
         for name, text in self.also:
             if other := getattr(self, name):
-                labels.append(Label(other, self._filled(text), primary=False))
-        title, notes = self._filled(self.title), self._each(self.notes)
+                labels.append(Label(other, self._fill(text), primary=False))
+        title, notes = self._fill(self.title), self._fill_lines(self.notes)
         return self.report(title, *labels, notes=notes, help=self.helps())
 
     def helps(self) -> tuple[str, ...]:
         """The fixes to suggest."""
         help: str | tuple[str, ...] = getattr(self, "help", ())
         lines = (help,) if isinstance(help, str) else help
-        return (*self._each(self.fix), *filter(None, lines))
+        return (*self._fill_lines(self.fix), *filter(None, lines))
 
     def fixes(self) -> tuple[Fix, ...]:
         """The changes of the text that fix it, each as a help suggests it."""
         return ()
 
-    def _each(self, templates: str | tuple[str, ...]) -> tuple[str, ...]:
+    def _fill_lines(self, templates: str | tuple[str, ...]) -> tuple[str, ...]:
         lines = (templates,) if isinstance(templates, str) else templates
-        return tuple(map(self._filled, lines))
+        return tuple(map(self._fill, lines))
 
-    def _filled(self, template: str) -> str:
+    def _fill(self, template: str) -> str:
         return _TEMPLATES.vformat(template, (), _Fields(self))
 
     def report(
@@ -305,7 +305,7 @@ def quoted(text: str) -> str:
 
 
 def as_data(diagnostic: Diagnostic) -> DiagnosticData:
-    """The diagnostic as `--json` prints it; `end_column` is the column behind the span."""
+    """Return the diagnostic as `--json` prints it; `end_column` is just after the span."""
     span = diagnostic.span
     return {
         "code": diagnostic.code,
@@ -320,7 +320,7 @@ def as_data(diagnostic: Diagnostic) -> DiagnosticData:
 
 
 def render(diagnostics: Iterable[Diagnostic], color: bool, columns: int | None = None) -> str:
-    """The diagnostics, at most `SHOWN_AT_MOST`, for a terminal of so many columns or for any.
+    """Render at most `SHOWN_AT_MOST` diagnostics for a number of columns; None is any number.
 
     >>> from xg.diagnostics.diagnostic import Source, Span
     >>> place = Label(Span(Source("mlp.xg", "X -> LN\\n"), 5, 7), "its result has no name")
@@ -374,7 +374,7 @@ def _places(diagnostic: Diagnostic, margin: int, color: bool, columns: int | Non
 
 
 def _underline(before: int, mark: str, text: str, room: int | None) -> Iterator[tuple[str, str]]:
-    """Spaces, and a mark with its text: behind it if there is room, or below it."""
+    """Yield spaces, and a mark with its text: after the mark if there is room, else below."""
     line = f"{mark} {text}".rstrip()
     if room is None or before + width(line) <= room:
         yield " " * before, line

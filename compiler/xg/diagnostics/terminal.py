@@ -49,7 +49,7 @@ USUAL: Final = 80
 
 
 def columns_of(stream: TextIO) -> int | None:
-    """The columns of a terminal; None for a stream that is none, whose lines stay whole."""
+    """Return the columns of a terminal; None for any other stream, whose lines stay whole."""
     if not stream.isatty():
         return None
     stated = os.environ.get("COLUMNS", "")
@@ -62,7 +62,7 @@ def columns_of(stream: TextIO) -> int | None:
 
 
 def fold(line: str, columns: int | None, hang: int | None = None) -> Iterator[str]:
-    """The parts of a line of at most so many columns, broken at spaces; None is any number.
+    """Break a line at spaces into parts of at most `columns` columns; None is any number.
 
     All but the first begin at column `hang`, by default below the last cell of a row of a table.
     A word that is too long stays whole: what is copied from a terminal is what was printed.
@@ -73,7 +73,7 @@ def fold(line: str, columns: int | None, hang: int | None = None) -> Iterator[st
     if columns is None or _visible(line) <= columns:
         yield line
         return
-    left = " " * _left(line, columns, hang)
+    left = " " * _hanging_indent(line, columns, hang)
     part = line[: len(line) - len(line.lstrip())]
     empty, space = True, ""
     for word in line.lstrip().split(" "):
@@ -88,7 +88,7 @@ def fold(line: str, columns: int | None, hang: int | None = None) -> Iterator[st
     yield part
 
 
-def _left(line: str, columns: int, hang: int | None) -> int:
+def _hanging_indent(line: str, columns: int, hang: int | None) -> int:
     """Where the parts of a line begin: not so far to the right that few words fit."""
     indent = len(line) - len(line.lstrip())
     if hang is None:

@@ -84,14 +84,14 @@ class CheckMemory:
     def adopt(self, project: Project) -> Adopted:
         """A project made of known declarations, as far as it has any. Begins a round."""
         self._next_round()
-        self._forget_shadowed(project)
+        self._forget_on_shadowing(project)
         places: list[Place] = []
         modules = {id(module): self._module(module, places) for module in project.modules}
         uses = {key: modules[id(module)] for key, module in project.uses.items()}
         adopted = Project(modules[id(project.main)], project.paths, uses)
         return Adopted(adopted, tuple(places))
 
-    def _forget_shadowed(self, project: Project) -> None:
+    def _forget_on_shadowing(self, project: Project) -> None:
         """Forget everything where a dim that a block declares again has another number.
 
         A graph keeps the program's numbers of the text that it was made from, and where a dim has
@@ -143,7 +143,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A project in which unchanged declarations are those of before; `places` has those."""
+    """A project whose unchanged declarations are the earlier objects; `places` locates them."""
 
     project: Project
     places: tuple[Place, ...] = ()
@@ -238,7 +238,7 @@ def checked(
     except DiagnosticError as error:
         checker.add(error.diagnostics)
     if not checker.has_errors:
-        checker.add(each.diagnostic() for each in checker.untried(block))
+        checker.add(each.diagnostic() for each in checker.untried_choices(block))
         entry = project.main.blocks and named_block(project, block).span
         for one in checker.programs:
             checker.add(warnings_of(one, is_compiled=one.main.span == entry))
@@ -251,7 +251,7 @@ def checked(
 
 @resting_collector()
 def typed_blocks(project: Project, memory: CheckMemory | None = None) -> TypedBlocks:
-    """The blocks of a file in the choices that `checked` meets, without their plans.
+    """Type the blocks of a file in the choices that `check_project` meets, without plans.
 
     A block with errors is there without what they concern. With a `memory` only those that have
     changed are typed.
@@ -347,10 +347,10 @@ class _Checker:
         main = self.project.main
         blocks = [each.name.name for each in reversed(main.blocks)]
         if blocks:
-            self.check([*blocks, *self.planned(blocks)])
+            self.check([*blocks, *self.plan_blocks(blocks)])
         elif main.ops or main.plan_decls or main.examples:
             _check_operators(self.project)
-            self.check(self.planned(()))
+            self.check(self.plan_blocks(()))
         else:
             type_project(self.project, None, self.settings)  # which says what is missing
 
@@ -431,7 +431,7 @@ class _Checker:
         if self.met:
             CheckedOperators.check(self.operators, typed.main.span)
 
-    def untried(self, only: str | None) -> Iterator[UntriedChoices]:
+    def untried_choices(self, only: str | None) -> Iterator[UntriedChoices]:
         """The blocks of the file, or one of them, with more combinations than are checked."""
         for block in self.project.main.blocks:
             words = mentioned_words(block, self.options, self.settings)
@@ -457,16 +457,16 @@ class _Checker:
     # ---- plans ----------------------------------------------------------------------------------
 
     def read_plans(self, plan: str | None) -> None:
-        """Resolve the plan that is asked for, or else all of the file and of those it uses."""
+        """Resolve the plan that is asked for, or all plans of the file and its used files."""
         modules = self.project.modules
         if plan is None and not any(module.plan_decls for module in modules):
             return
-        from xg.frontend.plan_in_choices import plan_named, plans_of  # most files have no plans
+        from xg.frontend.plan_in_choices import find_plan, plans_of  # most files have no plans
 
         try:
             linker = self.typer.resolver.linker
             if plan is not None:
-                self.plans = [plan_named(self.project, plan, self.settings, linker)]
+                self.plans = [find_plan(self.project, plan, self.settings, linker)]
             else:
                 self.plans = list(plans_of(self.project, self.settings, linker).values())
                 main = self.project.main
@@ -475,7 +475,7 @@ class _Checker:
         except DiagnosticError as error:
             self.add(error.diagnostics)
 
-    def planned(self, entries: Sequence[str]) -> list[str]:
+    def plan_blocks(self, entries: Sequence[str]) -> list[str]:
         """The blocks of the file's plans that are from other files."""
         blocks = {block.name.name for module in self.project.modules for block in module.blocks}
         taken = blocks & {name.name for use in self.project.main.uses for name in use.names}
@@ -535,6 +535,6 @@ class _Checker:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether a program has passed a limit, or has so many errors that more do not help."""
+        """Return whether a program passed a limit, or more errors would not help."""
         limits = (each for each in self.found.values() if each.code.startswith(OF_LIMITS))
         return len(self.found) >= MISTAKES_AT_MOST or any(limits)

@@ -117,7 +117,7 @@ class Demands:
 
     @classmethod
     def of(cls, modules: Sequence[ast.Module], options: Words, settings: Settings) -> Demands:
-        """Nothing is known yet of the blocks of these files."""
+        """Return empty demands for the blocks of these files."""
         blocks = [block for module in modules for block in module.blocks]
         own = {block.span: mentioned_words(block, options, settings) for block in blocks}
         shared = {
@@ -169,22 +169,22 @@ class Demands:
         for choice in _choices(words):
             if met := first.get(tuple(choice[name] for name in own)):
                 key = tuple(choice.values())
-                found.demands[key], changed[key] = self._demanded(met, choice, known)
+                found.demands[key], changed[key] = self._demands_in_choice(met, choice, known)
         return found, [name for name in below if name not in own and _decides(name, words, changed)]
 
-    def _demanded(
+    def _demands_in_choice(
         self, met: _Met, choice: Choice, known: Mapping[BlockId, _Known]
     ) -> tuple[frozenset[Demand], frozenset[Demand]]:
-        """All demands of a graph in a choice, and those of its calls that are others here."""
+        """Return a graph's demands in a choice, and its calls' demands that differ here."""
         demands = {*self._own_demands(met.graph)}
         changed: set[Demand] = set()
-        bound = _given(met.graph)
+        bound = _bound_symbols(met.graph)
         for call in met.graph.calls:
             callee = met.callees[call.callee]
             asked = known[callee.block_id]
             names = {*met.graph.sizes.local, *(bound - call.sizes.keys())}
             for demand in asked.of({**met.words, **choice}):
-                if _is_given(demand, call):
+                if _sets_size(demand, call):
                     continue
                 here = _inside(demand, call, met.graph, callee)
                 demands.add(here)
@@ -225,7 +225,7 @@ def _of(graph: Graph) -> Iterator[Demand]:
     """
     expand = graph.sizes.expand
     counts = [call.count for call in graph.calls if call.count is not None]
-    given = {*_given(graph), *graph.sizes.local, *graph.sizes.mesh}
+    given = {*_bound_symbols(graph), *graph.sizes.local, *graph.sizes.mesh}
     for dim in (*axes_of(graph), *counts):
         whole = expand(dim)
         yield from ((symbol(name),) for name in whole.symbols() if name not in given)
@@ -239,7 +239,7 @@ def _of(graph: Graph) -> Iterator[Demand]:
                 yield (each,)
 
 
-def _given(graph: Graph) -> set[str]:
+def _bound_symbols(graph: Graph) -> set[str]:
     """The symbols that the inputs of a graph bind."""
     shapes = [graph.sizes.expand_type(graph.types[value]).shape for value in graph.inputs]
     return {name for shape in shapes for dim in shape for name in dim.symbols()}
@@ -260,7 +260,7 @@ def _inside(demand: Demand, call: Call, caller: Graph, callee: Graph) -> Demand:
     return tuple(caller.sizes.expand(part) if isinstance(part, Dim) else part for part in there)
 
 
-def _is_given(demand: Demand, call: Call) -> bool:
+def _sets_size(demand: Demand, call: Call) -> bool:
     """Whether a call gives a size that would else be the program's."""
     dims = [part for part in demand if isinstance(part, Dim)]
     return len(demand) == len(dims) == 1 and dims[0].name in call.sizes

@@ -21,7 +21,7 @@ from xg.ir.content import Recent, frozen
 from xg.ir.graph import Apply, Graph, IRProgram, Value
 from xg.ir.plan import Plan
 from xg.ir.plan_view import PlanViews
-from xg.ir.walk import ordered
+from xg.ir.walk import sort_graphs
 from xg.passes.pipelines import PLACED, run
 from xg.passes.resolve.plans import multiply, resolve_plans
 from xg.passes.resolve.units import Linker
@@ -31,10 +31,10 @@ from xg.sharding.apply_plan import (
     PlanCache,
     PlannedGraph,
     ReachedGraph,
-    check_placed,
+    check_placements,
     check_row,
     cut_row,
-    entered,
+    entry_graphs,
     is_about_calls,
     on_axes,
     placed_values,
@@ -48,12 +48,12 @@ from xg.syntax.spelling import ascii_name
 # The plans of a project by name, and what is wrong with them in a program.
 
 
-def planned(
+def attach_plan(
     typed: IRProgram, project: Project, plan: str | None, settings: Mapping[str, str | int] | None
 ) -> IRProgram:
     """A typed program with its plan; raises DiagnosticError with all that does not fit."""
     if plan is not None:
-        typed = replace(typed, plan=plan_named(project, plan, settings))
+        typed = replace(typed, plan=find_plan(project, plan, settings))
     check_parallel(typed)
     return typed
 
@@ -62,12 +62,12 @@ def check_parallel(typed: IRProgram) -> None:
     """Raise DiagnosticError with all that the plan and the cuts of a typed program have wrong."""
     reached = tuple(placed_values(typed))
     cut_row(typed)
-    check_placed(reached)
+    check_placements(reached)
     padded = padded_numbers(typed, reached)
     check_shares(replace(typed, numbers={**typed.numbers, **padded}), reached)
 
 
-def plan_named(
+def find_plan(
     project: Project,
     name: str,
     settings: Mapping[str, str | int] | None = None,
@@ -89,14 +89,14 @@ def plans_of(
     settings: Mapping[str, str | int] | None = None,
     linker: Linker | None = None,
 ) -> dict[str, Plan]:
-    """Every plan of a file and of those it uses, by name; raises DiagnosticError."""
+    """Return every plan of a file and its used files by name; raises DiagnosticError."""
     return resolve_plans(linker or Linker(project.main, project.load), settings)
 
 
 # A plan that pads, checked in one program alone: numbers decide what it pads.
 
 
-def check_padded(typed: IRProgram) -> None:
+def check_padding(typed: IRProgram) -> None:
     """Raise DiagnosticError with something that is wrong with a program under its plan.
 
     Nothing is known of a mesh without numbers, or of a block that the plan does not reach.
@@ -137,7 +137,7 @@ class PassedPrograms:
         if program.numbers not in self.numbers:
             mesh = now.mesh
             if self.placed is None or not all(
-                placer.are_same({**now.numbers, **mesh}) for placer, _, _ in self.placed
+                placer.fits_numbers({**now.numbers, **mesh}) for placer, _, _ in self.placed
             ):
                 return False
             typed = replace(self.typed, numbers=now.all_numbers, mesh=mesh)
@@ -191,7 +191,7 @@ class PlanCheck:
         """
         if self.plan and self.plan.pads:
             for program in programs:
-                check_padded(replace(program.program, plan=self.plan))
+                check_padding(replace(program.program, plan=self.plan))
             return
         alike: dict[Numbers, dict[Hashable, Checkable]] = {}
         entries = self.plan.entries if self.plan else ()
@@ -203,7 +203,7 @@ class PlanCheck:
             if passed is None or not passed.passes(program, self.plan):
                 alike.setdefault(program.numbers, {}).setdefault(key, program)
         for numbers, group in alike.items():
-            passed = self._check_replaced(group, numbers)
+            passed = self._check_replacements(group, numbers)
             rest = {key: program for key, program in group.items() if key not in passed}
             if rest:
                 passed |= dict.fromkeys(rest, self._check(list(rest.values()), numbers))
@@ -212,13 +212,13 @@ class PlanCheck:
 
     def _check(self, programs: Sequence[Checkable], numbers: Numbers) -> PassedPrograms:
         """Check programs whose sizes and mesh axes have these numbers."""
-        typed = replace(_together([each.typed for each in programs]), plan=self.plan)
-        uses, planned = self._check_layouts(typed, entered(typed, self.cache), numbers)
+        typed = replace(_together([each.source_program for each in programs]), plan=self.plan)
+        uses, planned = self._check_layouts(typed, entry_graphs(typed, self.cache), numbers)
         alike: dict[tuple[tuple[str, int], ...], list[IRProgram]] = {}
         orders: dict[Checkable, Order] = {}
         for program in programs:
-            check_row(program.typed, self.plan)
-            mesh = self._mesh(replace(program.typed, plan=self.plan))
+            check_row(program.source_program, self.plan)
+            mesh = self._mesh(replace(program.source_program, plan=self.plan))
             if mesh is not None:
                 alive = replace(program.alive, plan=self.plan, mesh=mesh)
                 entry, order = self.annotator.enter(alive)
@@ -230,7 +230,7 @@ class PlanCheck:
         self.last.update((each.choice, (each, orders.get(each))) for each in programs)
         return PassedPrograms(typed, planned, placed, {numbers})
 
-    def _check_replaced(
+    def _check_replacements(
         self, programs: Mapping[Hashable, Checkable], numbers: Numbers
     ) -> dict[Hashable, PassedPrograms]:
         """Check what is new in programs since others passed in the same choices of options.
@@ -249,13 +249,13 @@ class PlanCheck:
                     found[key] = program
         if not found:
             return {}
-        typed = replace(_together([each.typed for each in found.values()]), plan=self.plan)
+        typed = replace(_together([each.source_program for each in found.values()]), plan=self.plan)
         try:
             uses, planned = self._check_layouts(typed, new.typed, numbers)
             for order, replaced in new.placed.items():
                 self._check_replaced_moves(replace(typed, mesh=dict(order)), replaced)
             for order, graphs in new.alone.items():
-                self._check_alone(replace(typed, mesh=dict(order)), graphs)
+                self._check_steps(replace(typed, mesh=dict(order)), graphs)
         except (SeenByCallers, DiagnosticError):
             return {}
         self.uses.add(uses)
@@ -267,13 +267,13 @@ class PlanCheck:
     def _check_replaced_moves(self, typed: IRProgram, replaced: Sequence[Replaced]) -> None:
         if replaced:
             entry, *others = dict.fromkeys(each.now for each in replaced)
-            graphs = ordered(self.annotator.graphs, entry, *others)
+            graphs = sort_graphs(self.annotator.graphs, entry, *others)
             only = replace(typed, graphs=graphs, entry=entry, others=tuple(others))
-            every, unchanged = self._fused(only)
-            self._check_local(*self._placer(every).check_replaced(every, unchanged, replaced))
+            every, unchanged = self._with_ring(only)
+            self._check_local(*self._placer(every).check_replacements(every, unchanged, replaced))
             self.uses.placed[tuple(typed.mesh.items())].update(graphs)
 
-    def _check_alone(self, typed: IRProgram, graphs: Sequence[Graph]) -> None:
+    def _check_steps(self, typed: IRProgram, graphs: Sequence[Graph]) -> None:
         steps = {str(place): graph for place, graph in enumerate(graphs)}
         numbers = {**typed.numbers, **typed.mesh}
         self._check_local(replace(typed, graphs=steps, numbers=numbers), {})
@@ -287,7 +287,7 @@ class PlanCheck:
         keys = {(each.planned, each.items, numbers): each for each in planned}
         new = {key: each for key, each in keys.items() if key not in self.shared.fine}
         reached = [each for group in new.values() for each in group.placed_values()]
-        check_placed(reached)
+        check_placements(reached)
         check_shares(typed, reached)
         self.shared.fine.update(new)
         return uses, planned
@@ -310,16 +310,16 @@ class PlanCheck:
         """
         first = annotated[0]
         entries = [each.entry for each in annotated]
-        graphs = ordered(first.graphs, *entries)
+        graphs = sort_graphs(first.graphs, *entries)
         together = replace(first, graphs=graphs, entry=entries[0], others=tuple(entries[1:]))
-        every, unchanged = self._fused(together)
+        every, unchanged = self._with_ring(together)
         placer = self._placer(every)
         whole, cores = placer.check(every, unchanged)
         self._check_local(whole, cores)
         self.uses.placed.setdefault(tuple(first.mesh.items()), set()).update(graphs)
         return placer, whole, cores
 
-    def _fused(self, program: IRProgram) -> tuple[IRProgram, Mapping[str, Core]]:
+    def _with_ring(self, program: IRProgram) -> tuple[IRProgram, Mapping[str, Core]]:
         """A program with what goes round a ring, and the cores of its other graphs."""
         every, graphs, known = ring(program), program.graphs, self.annotator.cores.items()
         return every, {key: core for key, core in known if every.graphs.get(key) is graphs.get(key)}
@@ -338,7 +338,7 @@ class PlanCheck:
             new = {
                 key: step
                 for step in _cut_twice(graph)
-                if blocks.steps.get(key := _said(step, graph)) is None
+                if blocks.steps.get(key := _step_key(step, graph)) is None
             }
             if new:
                 localise(replace(whole, graphs={graph.key: _of_steps(graph, new.values())}))
@@ -410,7 +410,7 @@ def _together(programs: Sequence[IRProgram]) -> IRProgram:
 
 
 def _cut_twice(graph: Graph) -> Iterator[Apply]:
-    """The operators of a graph with a value of which two mesh axes cut one axis."""
+    """Yield the operators with a value that two mesh axes cut along the same axis."""
     values: set[Value] = set()
     for value, placement in graph.placements.items():
         axes = [state.axis for state in placement.values() if state.kind == "S"]
@@ -421,7 +421,7 @@ def _cut_twice(graph: Graph) -> Iterator[Apply]:
             yield step
 
 
-def _said(step: Apply, graph: Graph) -> Hashable:
+def _step_key(step: Apply, graph: Graph) -> Hashable:
     """All that the program of a rank makes a step from."""
     types = tuple(graph.types[value] for value in step.inputs)
     values = (*step.inputs, *step.outputs)

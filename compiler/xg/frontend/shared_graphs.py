@@ -91,7 +91,7 @@ class SharedProgram:
 
 @dataclass(slots=True)
 class SharedGraphs:
-    """Graphs of many programs, of which equal ones become one.
+    """Graphs of many programs; equal graphs become one.
 
     Choices of options that a block does not distinguish give it equal graphs. Those that differ
     only in their callees have one core (by key in `cores`), the same values and the same steps.
@@ -130,7 +130,7 @@ class SharedGraphs:
             graphs[shared.key] = shared
         return SharedProgram(replace(program, graphs=graphs, entry=names[program.entry]), names)
 
-    def added(self, before: Graph, now: Graph) -> AddedSteps | None:
+    def find_added_steps(self, before: Graph, now: Graph) -> AddedSteps | None:
         """The steps that a shared graph adds to another, if that is all that differs."""
         pair = before.key, now.key
         if pair not in self.steps_added:
@@ -159,7 +159,7 @@ class Checkable:
     shared: SharedGraphs
 
     @cached_property
-    def _typed(self) -> SharedProgram:
+    def _shared_program(self) -> SharedProgram:
         return self.shared.of(self.program)
 
     @cached_property
@@ -167,9 +167,9 @@ class Checkable:
         return self.shared.of(lend(eliminate_dead(self.program)))
 
     @property
-    def typed(self) -> IRProgram:
+    def source_program(self) -> IRProgram:
         """The program as it is written; shares graphs with others by key."""
-        return self._typed.program
+        return self._shared_program.program
 
     @property
     def alive(self) -> IRProgram:
@@ -178,8 +178,10 @@ class Checkable:
 
     @cached_property
     def alive_keys(self) -> dict[str, str | None]:
-        """The key in `alive` of every graph in `typed`, None where only dead steps call it."""
-        return {name: self._alive.names.get(key) for key, name in self._typed.names.items()}
+        """Map keys of `source_program` to keys of `alive`; None if only dead steps call it."""
+        return {
+            name: self._alive.names.get(key) for key, name in self._shared_program.names.items()
+        }
 
     @cached_property
     def said_of_ranks(self) -> tuple[object, ...]:
@@ -208,13 +210,13 @@ def _change(before: Checkable, now: Checkable) -> BlockChanges:
     if before.said_of_ranks != now.said_of_ranks:
         raise SeenByCallers
     cores = now.shared.cores
-    entry = before.typed.entry, now.typed.entry
+    entry = before.source_program.entry, now.source_program.entry
     waiting, replaced, callers = [entry], dict[Pair, Pair | None](), dict[Pair, None]()
     while waiting:
         pair = waiting.pop()
         if pair[0] == pair[1] or pair in replaced or pair in callers:
             continue
-        old, new = before.typed.graphs[pair[0]], now.typed.graphs[pair[1]]
+        old, new = before.source_program.graphs[pair[0]], now.source_program.graphs[pair[1]]
         alive = _alive(pair, before, now)
         if cores[old.key] != cores[new.key]:
             if pair != entry and _header(old) != _header(new):
@@ -307,7 +309,7 @@ class Replacing:
 
         Raises SeenByCallers where that is more than a replaced block, and DiagnosticError.
         """
-        check_row(now.typed, self.plan)
+        check_row(now.source_program, self.plan)
         found = now.since(before)
         for pair, alive in found.replaced:
             if (pair, order) not in self.seen:
@@ -323,17 +325,23 @@ class Replacing:
     ) -> None:
         """Add only the steps that a graph adds, if nothing has to be moved for them."""
         uses = list(self.uses.of(pair[0]))
-        added = self._added(uses[0].graph, now.typed.graphs[pair[1]], now) if uses else None
+        added = (
+            self._added_steps(uses[0].graph, now.source_program.graphs[pair[1]], now)
+            if uses
+            else None
+        )
         planned = (each for use in uses for each in self.cache.of(use.graph, use.reach))
         if added is None or any(each.value is added.behind for each in planned):
             raise SeenByCallers
         if alive and order:
             reaches = [use.reach for use in uses]
-            self.alone.setdefault(order, []).extend(self._alone(alive, reaches, now, order))
+            self.alone.setdefault(order, []).extend(
+                self._place_added_steps(alive, reaches, now, order)
+            )
         pairs = (pair, alive) if alive else (pair,)
         self.likenesses |= {new: self.uses.first(old) for old, new in pairs}
 
-    def _alone(
+    def _place_added_steps(
         self, pair: Pair, reaches: Sequence[Reach], now: Checkable, order: Order
     ) -> list[Graph]:
         first = self.uses.first(pair[0])
@@ -342,16 +350,16 @@ class Replacing:
         placer = self.placers.get((order, frozenset(now.program.numbers.items())))
         if placer is None or not placed:
             raise SeenByCallers
-        added = self._added(self.annotator.source[first], now.alive.graphs[pair[1]], now)
+        added = self._added_steps(self.annotator.source[first], now.alive.graphs[pair[1]], now)
         if added is None:
             raise SeenByCallers
         if any(added.behind in graph.placement_requests for graph in placed):
             raise SeenByCallers
-        return [each for graph in placed for each in placer.added(graph.key, added)]
+        return [each for graph in placed for each in placer.place_added_steps(graph.key, added)]
 
-    def _added(self, before: Graph, now: Graph, program: Checkable) -> AddedSteps | None:
+    def _added_steps(self, before: Graph, now: Graph, program: Checkable) -> AddedSteps | None:
         """The steps that a graph adds to another, unless the plan or a callee sees more of that."""
-        added = program.shared.added(before, now)
+        added = program.shared.find_added_steps(before, now)
         if added is None or any(
             entry.memory == "ring" or added.name in entry.path for entry in self.plan.entries
         ):
@@ -369,30 +377,30 @@ class Replacing:
         typed: list[ReachedGraph] = []
         placed: list[Replaced] = []
         for use in self.uses.of(old):
-            axes = self.cache.axes_of(before.typed.graphs, old, use.reach)
+            axes = self.cache.axes_of(before.source_program.graphs, old, use.reach)
             try:
-                same = axes == self.cache.axes_of(now.typed.graphs, new, use.reach)
+                same = axes == self.cache.axes_of(now.source_program.graphs, new, use.reach)
             except (Misfit, Clash):
                 raise SeenByCallers from None
             if not same:
                 raise SeenByCallers
-            typed.append(replace(use, graph=now.typed.graphs[new]))
+            typed.append(replace(use, graph=now.source_program.graphs[new]))
             if alive and order is not None:
-                placed += self._annotated(alive, before, now, use, order)
+                placed += self._annotate(alive, before, now, use, order)
         if not typed or (alive and order is not None and not placed):
             raise SeenByCallers  # nothing is known of what they ask
         self.typed += typed
         if order is not None:
             self.placed.setdefault(order, []).extend(placed)
 
-    def _annotated(
+    def _annotate(
         self, pair: Pair, before: Checkable, now: Checkable, use: ReachedGraph, order: Order
     ) -> Iterator[Replaced]:
         """The placement requests of a graph for one use; none if it is not placed there."""
         key = self.uses.first(pair[0]), use.reach
         if self.annotator.names.get(key) in self.uses.placed[order]:
-            name, gathered = self.annotator.reached(before.alive, *key)
-            now_name, now_gathered = self.annotator.reached(now.alive, pair[1], use.reach)
+            name, gathered = self.annotator.annotate_graph(before.alive, *key)
+            now_name, now_gathered = self.annotator.annotate_graph(now.alive, pair[1], use.reach)
             if gathered != now_gathered:
                 raise SeenByCallers
             yield Replaced(name, now_name, use.symbols)

@@ -51,7 +51,7 @@ def mentions(block: ast.Block) -> set[str]:
     return names
 
 
-def uncalled(module: ast.Module) -> tuple[str, ...]:
+def root_blocks(module: ast.Module) -> tuple[str, ...]:
     """The blocks that no other block of the file calls, in any choice; in file order."""
     options = {option.name.name: option.words for option in module.options}
     called: set[str] = set()
@@ -154,14 +154,14 @@ Decl = TypeVar("Decl", ast.DimDecl, ast.MeshDecl)
 def without_wrong_sizes(project: Project, wrong: Iterable[Diagnostic]) -> Project | None:
     """The project without the sizes that have an error; None where there is no such size."""
     spans = [label.span for each in wrong for label in each.labels]
-    modules = {id(module): _opened(module, spans) for module in project.modules}
+    modules = {id(module): _open_sizes(module, spans) for module in project.modules}
     if all(module is modules[id(module)] for module in project.modules):
         return None
     uses = {key: modules[id(module)] for key, module in project.uses.items()}
     return Project(modules[id(project.main)], project.paths, uses)
 
 
-def _opened(module: ast.Module, wrong: Sequence[Span]) -> ast.Module:
+def _open_sizes(module: ast.Module, wrong: Sequence[Span]) -> ast.Module:
     dims, meshes = _open(module.dims, wrong), _open(module.meshes, wrong)
     if (dims, meshes) == (module.dims, module.meshes):
         return module
@@ -197,9 +197,9 @@ def type_project(
     if mistakes:
         raise DiagnosticError(mistakes)
     if plan is not None or typed.is_parallel:
-        from xg.frontend.plan_in_choices import planned  # most programs have no plan
+        from xg.frontend.plan_in_choices import attach_plan  # most programs have no plan
 
-        return planned(typed, project, plan, settings)
+        return attach_plan(typed, project, plan, settings)
     return typed
 
 
@@ -229,7 +229,7 @@ class TypeMemory:
 
 @dataclass(frozen=True, slots=True)
 class TypedBlocks:
-    """Blocks in the choices that `checked` meets, and where their texts were when they were typed.
+    """Blocks in the choices that `check_project` meets, and where their texts were when typed.
 
     `before` has for the place of a block the one that its graphs have, where that is another.
     `given` are the numbers that the program gives its sizes; graphs of earlier texts have those of
@@ -246,7 +246,7 @@ class TypedBlocks:
         return tuple(graph for graph in self.graphs if graph.span == span)
 
     def numbers(self, graph: Graph) -> dict[str, int]:
-        """A number for every size of a graph that has one, as the text is now."""
+        """Return the numbers of a graph's sizes, as far as the current text sets them."""
         sizes = graph.sizes
         shared = sizes.defaults.keys() - sizes.local
         return sizes.bind({name: self.given[name] for name in shared & self.given.keys()})
@@ -305,7 +305,7 @@ def declared_dims(project: Project) -> dict[str, Span]:
 
 
 def dims_of(project: Project, block: str | None) -> frozenset[str]:
-    """The dims that can be set where a block is compiled: those of the files, and its own."""
+    """Return the dims that can be set for a block: the files' dims, and its own."""
     own = (decl.name.name for decl in named_block(project, block).dims)
     return frozenset((*declared_dims(project), *own))
 

@@ -68,7 +68,7 @@ REST: Final = ".."
 
 @dataclass(frozen=True, slots=True)
 class _NamedPort:
-    """A port by its name, those of its axes (None where one has none), and what arrives there."""
+    """A port, its axis names (None for an unnamed axis), and the value that arrives there."""
 
     name: str
     axes: tuple[str | None, ...]
@@ -88,7 +88,7 @@ def exchanged_axes(program: IRProgram) -> Iterator[ExchangedAxes]:
                     continue
                 shape, over = _arriving(graph, port), _meant(graph, port)
                 if apart := _misplaced_axes(port.axes, shape, over):
-                    axes, found = _listed(port.axes), spell_shape(shape)
+                    axes, found = _spell_axes(port.axes), spell_shape(shape)
                     whole = port.along is None and {*port.axes} == {dim.name for dim in shape}
                     told = taker, port.name, axes, found, apart, whole, over
                     yield ExchangedAxes(step.span, *told)
@@ -141,7 +141,7 @@ def _misplaced_axes(axes: Sequence[str | None], shape: Sequence[Dim], over: str)
     return ", ".join(apart)
 
 
-def _listed(axes: Sequence[str | None]) -> str:
+def _spell_axes(axes: Sequence[str | None]) -> str:
     return f"[{', '.join(axis or '_' for axis in axes)}]"
 
 
@@ -174,7 +174,7 @@ def exchanged_names(program: IRProgram) -> Iterator[ExchangedNames]:
 
 
 def _parameters(step: Apply) -> tuple[Names, Names]:
-    """The names of a node's parameters in their order, and of those that it is given."""
+    """Return the names of a node's parameters in order, and the names that it is given."""
     tensors = {own.name for own in step.op.own if isinstance(own, Tensor)}
     pairs = zip(step.op.operand_names(step.attrs), step.inputs, strict=True)
     named = [(own, value.name or "") for own, value in pairs if own in tensors]
@@ -182,7 +182,7 @@ def _parameters(step: Apply) -> tuple[Names, Names]:
 
 
 def _results(call: Call, callee: Graph) -> tuple[Names, Names]:
-    """The names of a call's results in their order, and those of its label."""
+    """Return the names of a call's results in order, and the names in its label."""
     states = call.loop.states if call.loop else 0
     outputs = callee.outputs[: len(callee.outputs) - states]
     last = callee.inputs[len(callee.inputs) - states :]
@@ -217,7 +217,7 @@ def loss_operands(program: IRProgram) -> Iterator[LossOperand]:
     for graph in program.graphs.values():
         for step in filter(is_loss, graph.steps):
             kind = _kind(step)
-            made, by = _made(program, (graph, step.inputs[0]), rows=kind == "classes")
+            made, by = _find_maker(program, (graph, step.inputs[0]), rows=kind == "classes")
             if by is None:
                 continue
             is_last = by.attrs.get("axis", -1) == -1
@@ -237,7 +237,9 @@ def _kind(step: Apply) -> str | None:
     return "classes" if step.op.name == "cross_entropy" else None
 
 
-def _made(program: IRProgram, place: Place, *, rows: bool = False) -> tuple[Place, Apply | None]:
+def _find_maker(
+    program: IRProgram, place: Place, *, rows: bool = False
+) -> tuple[Place, Apply | None]:
     """The place and the step that makes a value, calls left out, and moves (that keep `rows`)."""
     graph, value = place
     while True:
@@ -266,13 +268,13 @@ def _moves(graph: Graph, step: Apply, *, rows: bool) -> bool:
 
 def _is_linear(program: IRProgram, place: Place) -> bool:
     """Whether a value has no bounds: a product with a parameter, or what keeps it so."""
-    (graph, _), step = _made(program, place)
+    (graph, _), step = _find_maker(program, place)
     if step is None:
         return False
     if step.op.name in ANY_SIGN:
         return True
     if step.op.name == "matmul":
-        made = (_made(program, (graph, each))[0][1] for each in step.inputs)
+        made = (_find_maker(program, (graph, each))[0][1] for each in step.inputs)
         params = {param.value for param in graph.params}
         return any(each in params for each in made)
     if step.op.name in KEEPING:
@@ -285,7 +287,7 @@ def _is_linear(program: IRProgram, place: Place) -> bool:
 # Sizes that code will need as numbers, and that nothing tells: no default, and no array.
 
 
-def unnumbered(program: IRProgram) -> Iterator[Diagnostic]:
+def warn_unbound_sizes(program: IRProgram) -> Iterator[Diagnostic]:
     """A warning for each size of a program that the caller must give.
 
     A step that no output needs is left out of the code: it neither needs a size nor tells one.
@@ -309,15 +311,18 @@ def _untold(program: IRProgram) -> list[str]:
         carried, sizes = carried_symbols(graph), graph.sizes
         known = {*carried, *sizes.defaults, *sizes.mesh}
         backward = program.backwards.get(key)
-        dims = [*_needed(graph, untold), *(dim for shape in sources.idle(graph) for dim in shape)]
-        dims += _needed(backward, untold) if backward else _means(graph)
-        needed = (name for dim in dims for name in sizes.computed(dim).symbols())
+        dims = [
+            *_needed_sizes(graph, untold),
+            *(dim for shape in sources.idle(graph) for dim in shape),
+        ]
+        dims += _needed_sizes(backward, untold) if backward else _means(graph)
+        needed = (name for dim in dims for name in sizes.fold_exactly(dim).symbols())
         names, defined = closure(needed, carried, sizes, implied_sizes(shapes, sizes, known))
         untold[key] = [name for name in names if name not in known and name not in defined]
     return untold[program.entry]
 
 
-def _needed(graph: Graph, untold: dict[str, list[str]]) -> Iterator[Dim]:
+def _needed_sizes(graph: Graph, untold: dict[str, list[str]]) -> Iterator[Dim]:
     """The sizes of all results of a pass, and of all numbers that it computes with."""
     for type_ in graph.types.values():
         yield from type_.shape
@@ -397,7 +402,7 @@ def _in_block(block: ast.Block, main: ast.Module, known: KnownMentions) -> Itera
 
 
 def _last_part(chain: ast.Chain) -> Span | None:
-    """The nodes of a chain behind its last name but one; None where all of it has one name."""
+    """Return the part of a chain after its second-to-last name; None if it has only one."""
     labels = [chain.label, *(step.label for step in chain.steps[:-1])]
     named = [label.span.end for label in labels if label is not None and label.ports]
     return Span(chain.span.source, named[-1], chain.span.end) if named else None
@@ -408,7 +413,7 @@ def _outside(
     declared: Iterable[ast.DimDecl | ast.OptionDecl | ast.OpDef | ast.State],
     used: Set[str],
 ) -> Iterator[Unused]:
-    """Those that are not among used names, each with all of its declaration."""
+    """Yield an Unused for each unused declaration, over the whole declaration."""
     return (_of(kind, each.name, each.span) for each in declared if each.name.name not in used)
 
 
@@ -421,4 +426,4 @@ def warnings_of(program: IRProgram, *, is_compiled: bool) -> Iterator[Diagnostic
     for kind in (loss_operands, exchanged_axes, exchanged_names, reordered_axes):
         yield from (each.diagnostic() for each in kind(program))
     if is_compiled:
-        yield from unnumbered(program)
+        yield from warn_unbound_sizes(program)

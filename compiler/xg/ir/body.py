@@ -49,8 +49,8 @@ def substitute(
     return tuple(None if root is None else expressions[id(root)] for root in roots)
 
 
-def unstopped(body: Body) -> Body:
-    """The body without what stops a gradient, for where there is none."""
+def remove_stops(body: Body) -> Body:
+    """Remove the stops of gradients from a body through which no gradient flows."""
     order = body.order()
     if all(expr.prim != "stop" for expr in order):
         return body
@@ -68,7 +68,7 @@ def unstopped(body: Body) -> Body:
 
 
 def same(left: Sequence[Expr], right: Sequence[Expr]) -> bool:
-    """Whether two lists of expressions apply the same primitives in the same order."""
+    """Return whether two lists of expressions apply the same primitives in the same order."""
     orders = topological(left), topological(right)
     if len(orders[0]) != len(orders[1]) or len(left) != len(right):
         return False
@@ -102,8 +102,8 @@ class Body:
             return found
         return self._order
 
-    def is_same(self, other: Body) -> bool:
-        """Whether another body computes the same of its operands, in the same order."""
+    def matches(self, other: Body) -> bool:
+        """Return whether another body computes the same from its operands, in the same order."""
         both = (*self.operands, *self.outputs), (*other.operands, *other.outputs)
         return len(self.outputs) == len(other.outputs) and same(*both)
 
@@ -159,7 +159,7 @@ def _is_partial(expr: Expr) -> bool:
     if expr.prim == "div":
         return expr.args[1].prim != "const"
     if expr.prim == "pow":
-        exponent = expr.typed("exponent", Scalar)
+        exponent = expr.typed_attr("exponent", Scalar)
         return exponent.constant is None or exponent.constant < 0 or exponent.constant % 1 != 0
     function = FUNCTIONS.get(expr.prim)
     return bool(function and not function.is_finite) and expr.args[0].prim != "const"
@@ -171,8 +171,8 @@ def _is_partial(expr: Expr) -> bool:
 Change = Callable[[Dim], Dim]
 
 
-def resized(roots: Sequence[Expr], change: Change) -> tuple[Expr, ...]:
-    """Expressions with every size in them changed, sharing kept."""
+def map_sizes(roots: Sequence[Expr], change: Change) -> tuple[Expr, ...]:
+    """Apply a change to every size in expressions, and keep shared parts shared."""
     made: dict[int, Expr] = {}
     for expr in topological(roots):
         attrs = tuple((key, cast("Attr", attribute(value, change))) for key, value in expr.attrs)

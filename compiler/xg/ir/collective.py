@@ -54,7 +54,7 @@ class RankPrimitive:
         return self.rule in ("gathers", "scatters")
 
     def __call__(self, x: Expr, over: str, *axes: int, shape: Shape | None = None) -> Expr:
-        """Apply it over a mesh axis; `shape` is that of the result if it differs from x."""
+        """Apply the primitive over a mesh axis; `shape` is by default the shape of x."""
         attrs: tuple[tuple[str, Attr], ...] = (*zip(self.axes, axes, strict=True), ("over", over))
         return Expr(self.name, (x,), x.shape if shape is None else shape, x.kind, attrs)
 

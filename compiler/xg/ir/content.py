@@ -27,7 +27,7 @@ def entering(graph: Graph) -> Iterator[Value]:
 
 
 def made(step: Step) -> tuple[Value, ...]:
-    """The values that a step makes, with what a call keeps for its backward pass."""
+    """Return the values that a step makes, with what a call keeps for its backward pass."""
     if isinstance(step, Call) and step.origin is None:
         return (*step.outputs, step.saved)
     return step.outputs
@@ -67,16 +67,16 @@ def content(graph: Graph) -> Hashable:
     for value in every_value(graph):
         numbers.setdefault(value, len(numbers))
 
-    def numbered(values: tuple[Value, ...]) -> tuple[int, ...]:
+    def numbers_of(values: tuple[Value, ...]) -> tuple[int, ...]:
         return tuple(numbers[value] for value in values)
 
     return (
         (graph.block_id, graph.title, graph.span),
         tuple((v.name, v.role, v.span, v.declared, graph.types.get(v)) for v in numbers),
-        (numbered(graph.inputs), numbered(graph.outputs), numbered(graph.foreign)),
+        (numbers_of(graph.inputs), numbers_of(graph.outputs), numbers_of(graph.foreign)),
         (graph.output_names, graph.output_types),
         tuple((numbers[param.value], param.type, param.start) for param in graph.params),
-        tuple((_step(step), numbered((*step.inputs, *step.outputs))) for step in graph.steps),
+        tuple((_step(step), numbers_of((*step.inputs, *step.outputs))) for step in graph.steps),
         tuple((name, numbers[value]) for name, value in graph.aliases),
         tuple((numbers[value], tuple(cuts.items())) for value, cuts in graph.layouts.items()),
         tuple((state.name, numbers[state.past], numbers[state.next]) for state in graph.states),
@@ -121,7 +121,7 @@ _unlike = count()
 
 
 def hashable(value: object) -> Hashable:
-    """The value itself, or something equal to nothing else where it cannot be compared."""
+    """Return a hashable value itself, and a fresh number for any other value."""
     try:
         hash(value)
     except TypeError:

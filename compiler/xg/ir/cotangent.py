@@ -49,31 +49,31 @@ class Cotangent:
 
     @property
     def closed(self) -> Expr:
-        """The cotangent itself, 0 where a gate is shut."""
-        return _closed([gate for gate in self.gates if not gate.applied], self.value)
+        """Return the value with all gates applied: 0 where one is shut."""
+        return _close_gates([gate for gate in self.gates if not gate.applied], self.value)
 
     def through(self, gate: Gate) -> Cotangent:
-        """The same behind one more gate."""
+        """Add one more gate."""
         return replace(self, gates=(*self.gates, gate))
 
-    def sloped(self, value: Expr) -> Cotangent:
-        """A multiple of it: the slope may be anything, even NaN, where a gate is shut."""
+    def with_multiple(self, value: Expr) -> Cotangent:
+        """Set the value to a multiple, with any slope, even NaN, where a gate is shut."""
         return Cotangent(value, tuple(replace(gate, applied=False) for gate in self.gates))
 
     def moved(self, value: Expr, shape: Shape, move: Map) -> Cotangent:
-        """Its closed value, moved to another place, and the gates of its shape likewise."""
+        """Set the value to the closed one, moved, and move the gates of its shape likewise."""
         conditions = [(move(broadcast(g.condition, shape)), g.holds) for g in self.gates]
         return Cotangent(value, tuple(Gate(c, holds, applied=True) for c, holds in conditions))
 
-    def summed(self, shape: Shape) -> Cotangent:
-        """Summed over the axes along which a `shape` was repeated; open where any part was."""
+    def sum_to_shape(self, shape: Shape) -> Cotangent:
+        """Sum over the axes along which a `shape` was repeated; open where any part was."""
         if self.value.shape == shape:
             return self
         total = unbroadcast(self.closed, shape)
         if not self.gates:
             return Cotangent(total)
         spread = broadcast(self._open(), self.value.shape)
-        return Cotangent(total, (_positive(_reduced(spread, shape, any_open)),))
+        return Cotangent(total, (_positive(_reduce_to_shape(spread, shape, any_open)),))
 
     def plus(self, other: Cotangent) -> Cotangent:
         """The sum of two: open where either is."""
@@ -81,7 +81,7 @@ class Cotangent:
         if len(self.gates) == len(other.gates) == len(shared):
             same = all(a.applied == b.applied for a, b in zip(self.gates, other.gates, strict=True))
             total = self.value + other.value
-            return replace(self, value=total) if same else self.sloped(total)
+            return replace(self, value=total) if same else self.with_multiple(total)
         if _opposite(self.gates, other.gates, len(shared)):
             last = self.gates[-1]
             yes, no = (self, other) if last.holds else (other, self)
@@ -93,7 +93,7 @@ class Cotangent:
 
     def _open(self) -> Expr:
         """1 where all gates are open, else 0."""
-        return _closed(self.gates, const(1.0))
+        return _close_gates(self.gates, const(1.0))
 
 
 def any_open(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
@@ -104,10 +104,10 @@ def any_open(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> E
 
 def unbroadcast(x: Expr, shape: Shape) -> Expr:
     """The seed's reduce_like: sum over the axes along which a `shape` was repeated (000, 3.1)."""
-    return _reduced(x, shape, reduce_sum)
+    return _reduce_to_shape(x, shape, reduce_sum)
 
 
-def _reduced(x: Expr, shape: Shape, reduce: Callable[..., Expr]) -> Expr:
+def _reduce_to_shape(x: Expr, shape: Shape, reduce: Callable[..., Expr]) -> Expr:
     if x.shape == shape:
         return x
     extra = x.rank - len(shape)
@@ -123,14 +123,14 @@ def _positive(indicator: Expr) -> Gate:
     return Gate(indicator > 0.0, applied=True)
 
 
-def _closed(gates: Sequence[Gate], value: Expr) -> Expr:
+def _close_gates(gates: Sequence[Gate], value: Expr) -> Expr:
     for gate in reversed(gates):
         value = gate.close(value)
     return value
 
 
 def _shared(a: Sequence[Gate], b: Sequence[Gate]) -> tuple[Gate, ...]:
-    """The gates that two cotangents have in common, the first ones."""
+    """Return the gates that two cotangents have in common, from the first on."""
     shared: list[Gate] = []
     for x, y in zip(a, b, strict=False):
         if x.condition is not y.condition or x.holds != y.holds:
@@ -140,5 +140,5 @@ def _shared(a: Sequence[Gate], b: Sequence[Gate]) -> tuple[Gate, ...]:
 
 
 def _opposite(a: Sequence[Gate], b: Sequence[Gate], shared: int) -> bool:
-    """Whether behind the shared gates one goes where a condition holds, one where it fails."""
+    """Return whether only the last gates differ: one condition, open on opposite sides."""
     return len(a) == len(b) == shared + 1 and a[-1].condition is b[-1].condition

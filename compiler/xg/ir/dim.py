@@ -195,11 +195,11 @@ def _quotient(dividend: Dim, divisor: Dim) -> Dim:
         return quotient
     ((monomial, coefficient),) = divisor.terms
     inverse = tuple((name, -power) for name, power in monomial)
-    return dividend * Dim(((inverse, _whole(Fraction(1) / coefficient)),))
+    return dividend * Dim(((inverse, _normalize(Fraction(1) / coefficient)),))
 
 
 def _exact_quotient(dividend: Dim, divisor: Dim) -> Dim | None:
-    """The size of which the dividend is a multiple by a sum: 2*(S + 1) by S + 1 is 2."""
+    """Divide by a sum, or return None if that leaves a rest: 2*(S + 1) by S + 1 is 2."""
     names = sorted({*dividend.symbols(), *divisor.symbols()})
 
     def leading(dim: Dim) -> Dim:
@@ -231,15 +231,15 @@ def _normal(terms: Iterable[tuple[Monomial, Coefficient]]) -> Dim:
     sums: dict[Monomial, Coefficient] = {}
     for monomial, coefficient in terms:
         sums[monomial] = sums.get(monomial, 0) + coefficient
-    monomials = [(monomial, _whole(value)) for monomial, value in sums.items() if value]
+    monomials = [(monomial, _normalize(value)) for monomial, value in sums.items() if value]
     if len(monomials) > 1:
         DimTerms.check(len(monomials), None)
         monomials.sort(key=lambda term: (-len(term[0]), term[0]))
     return Dim(tuple(monomials))
 
 
-def _whole(value: Coefficient) -> Coefficient:
-    """The same number, an int if it is one, as long as it is not too long."""
+def _normalize(value: Coefficient) -> Coefficient:
+    """Return the same number, as an int if it is one; refuse one with too many digits."""
     if not -LARGEST < value.numerator < LARGEST or value.denominator >= LARGEST:
         longest = max(abs(value.numerator), value.denominator)
         NumberDigits.check(int(longest.bit_length() * 0.30103) + 1, None)

@@ -22,7 +22,7 @@ class NotWhole(ProblemAt):
 
 
 def no_size(span: Span, error: DimError) -> NotWhole:
-    """The error of a size that is none once the dims in it are written out."""
+    """Return the error for a dim that is not a size once the dims in it are expanded."""
     help = ("let a dim of its own be the quotient, as `dim K`",)
     return NotWhole(span, "", str(error), "", help if isinstance(error, SumDivides) else ())
 

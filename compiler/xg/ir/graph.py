@@ -47,8 +47,8 @@ class Loop:
     states: int = 0
 
 
-def without(type_: TensorType, axis: int | None) -> TensorType:
-    """The type of one position along an axis counted from the end; of None the type itself."""
+def drop_axis(type_: TensorType, axis: int | None) -> TensorType:
+    """Return the type of one position along an axis counted from the end; None drops no axis."""
     if axis is None:
         return type_
     shape = list(type_.shape)
@@ -56,8 +56,8 @@ def without(type_: TensorType, axis: int | None) -> TensorType:
     return TensorType(tuple(shape), type_.range)
 
 
-def stacked(type_: TensorType, axis: int | None, length: Dim) -> TensorType:
-    """The type of `length` results along an axis of the result, counted from the end."""
+def stack_along(type_: TensorType, axis: int | None, length: Dim) -> TensorType:
+    """Return the type of `length` results along an axis of the result, counted from the end."""
     if axis is None:
         return type_
     place = len(type_.shape) + 1 + axis
@@ -344,7 +344,7 @@ class Graph:
         return bool(self.layouts) or "collective" in families
 
     def param_values(self) -> Iterator[Value]:
-        """Every parameter that the steps read: the block's own and those of its calls."""
+        """Yield every parameter that the steps read, from the block and from its calls."""
         yield from (param.value for param in self.params)
         yield from self.foreign
 
@@ -477,7 +477,7 @@ def carried_ports(call: Call, callee: Graph) -> tuple[tuple[int, int], ...]:
     )
 
 
-def answered(call: Call, backward: Backward) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def gradient_ports(call: Call, backward: Backward) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the outputs of a callee whose cotangents its backward pass takes, by their numbers.
 
     So too the inputs whose gradients it gives. A value that is a result twice has one cotangent,
@@ -506,7 +506,7 @@ def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]
         outputs = [*zip(forward.outputs, call.loop.outputs, strict=True)]
     if not isinstance(callee, Backward):
         return tuple(inputs), tuple(outputs)
-    taken, given = answered(call, callee)
+    taken, given = gradient_ports(call, callee)
     arriving = [(callee.cotangents[value], axis) for value, axis in (outputs[n] for n in taken)]
     leaving = [(callee.gradients[value], axis) for value, axis in (inputs[n] for n in given)]
     return tuple(arriving), (*leaving, *callee.rows)

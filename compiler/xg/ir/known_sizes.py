@@ -33,7 +33,7 @@ class ImpliedSize:
     factor: Dim
 
     def of(self, length: int, numbers: Mapping[str, int]) -> int | None:
-        """The size where the axis has this length; None if there is none, or one is unknown."""
+        """Compute the size for this length of the axis; None if it is no size or not known."""
         if not numbers.keys() >= {*self.symbols()}:
             return None
         try:
@@ -50,12 +50,12 @@ class ImpliedSize:
 def implied_sizes(
     shapes: Sequence[Shape], sizes: Sizes, known: Collection[str]
 ) -> dict[str, ImpliedSize]:
-    """The sizes beyond those `known` that shapes imply, each behind those that it needs.
+    """Find the sizes beyond the `known` ones that shapes imply, each after the sizes it needs.
 
     An axis of D_h says how large that is, also where nothing says so of D and N_H in D/N_H.
     """
     axes = [
-        (index, axis, *sizes.undivided(sizes.expand(dim)))
+        (index, axis, *sizes.size_and_parts(sizes.expand(dim)))
         for index, shape in enumerate(shapes)
         for axis, dim in enumerate(shape)
     ]
@@ -88,13 +88,13 @@ def _factor(dim: Dim, name: str) -> Dim | None:
 
 
 def axis_symbols(shapes: Iterable[Shape], sizes: Sizes) -> frozenset[str]:
-    """The symbols that are an axis by themselves, or of which an axis is a rank's part."""
+    """Return the symbols that are an axis, or whose part on one rank is an axis."""
     names = (sizes.symbol_and_divisors(dim)[0] for shape in shapes for dim in shape)
     return frozenset(name for name in names if name)
 
 
 def symbols_of(shapes: Iterable[Shape], sizes: Sizes) -> frozenset[str]:
-    """The symbols that shapes say: those of axes, and those without a number that follow."""
+    """Return the symbols of axes, and the symbols without a number that they imply."""
     shapes = tuple(shapes)
     names = axis_symbols(shapes, sizes)
     return names.union(implied_sizes(shapes, sizes, {*names, *sizes.defaults}))
@@ -106,7 +106,7 @@ def closure(
     sizes: Sizes,
     implied: Mapping[str, ImpliedSize] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """All symbols needed, those of definitions included; and the computed ones in order.
+    """Return all symbols needed, also by definitions, and the computed ones in order.
 
     A symbol with a place needs no definition. One that is `implied` is computed as a defined one.
     """
@@ -162,7 +162,7 @@ class SizeSources:
 
     @classmethod
     def of(cls, program: IRProgram) -> SizeSources:
-        """Those of a program."""
+        """Find the size sources of a program."""
         sources = cls(any(map(_is_open, program.graphs.values())), {}, {}, {})
         if sources.is_open:
             sources._read(program)
@@ -175,12 +175,12 @@ class SizeSources:
         """
         return self._inner.get(graph.key, {})
 
-    def implied(self, graph: Graph) -> frozenset[str]:
-        """The symbols without a number that no axis of its own arrays is, and that follow."""
+    def implied_symbols(self, graph: Graph) -> frozenset[str]:
+        """Return the implied symbols without a number that are no axis of the graph's arrays."""
         return self._implied.get(graph.key, frozenset())
 
     def idle(self, graph: Graph) -> Sequence[Shape]:
-        """The shapes of parameters that there may be none of: those of rows without a round."""
+        """Return the shapes of parameters that may not exist: a repeat may have no rounds."""
         return self._idle.get(graph.key, ())
 
     def _read(self, program: IRProgram) -> None:
@@ -189,7 +189,7 @@ class SizeSources:
         below: dict[str, dict[str, Shape]] = {}  # of each graph, parameters of its own among them
         for key, graph in program.graphs.items():  # callees come first
             own = {str(p.value.name): graph.types[p.value].shape for p in graph.params}
-            called = list(_called(program, graph, below, bound))
+            called = list(_callee_params(program, graph, below, bound))
             inner = {path: shape for path, shape, runs in called if runs}
             self._idle[key] = [shape for _, shape, runs in called if not runs]
             below[key] = _telling({**own, **inner}, graph.sizes)
@@ -199,13 +199,13 @@ class SizeSources:
             self._implied[key] = told - carried_symbols(graph) - given
 
 
-def _called(
+def _callee_params(
     program: IRProgram,
     graph: Graph,
     below: Mapping[str, Mapping[str, Shape]],
     bound: frozenset[str],
 ) -> Iterator[tuple[str, Shape, bool]]:
-    """The parameters that the blocks called by a graph have, or call, in its sizes.
+    """Yield the parameters that the blocks called by a graph have, or call, in its sizes.
 
     Each with whether it is certainly there: a row of calls may be empty.
     """
@@ -230,7 +230,7 @@ def _runs(count: Dim, sizes: Sizes, bound: frozenset[str]) -> bool:
 
 
 def _telling(shapes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
-    """Those of the shapes by which one knows more than by those before."""
+    """Keep each shape that has a symbol which the shapes before it leave open."""
     found: dict[str, Shape] = {}
     open_ = {name for shape in shapes.values() for dim in shape for name in dim.symbols()}
     open_ -= sizes.defaults.keys()
@@ -248,13 +248,13 @@ def _is_open(graph: Graph) -> bool:
     numbered = graph.sizes.defaults
     return any(
         name not in numbered
-        for dim in _mentioned(graph)
+        for dim in _graph_dims(graph)
         for monomial, _ in dim.terms
         for name, _ in monomial
     )
 
 
-def _mentioned(graph: Graph) -> Iterator[Dim]:
+def _graph_dims(graph: Graph) -> Iterator[Dim]:
     for type_ in graph.types.values():
         yield from type_.shape
     for step in graph.steps:

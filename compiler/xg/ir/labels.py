@@ -161,7 +161,7 @@ def snake(name: str) -> str:
 
 def read_of(call: Call, program: IRProgram) -> list[Value]:
     """Return which of the values that a call takes its backward pass reads, in calls of it too."""
-    return _taken(call, program, _read(program))
+    return _used_inputs(call, program, _read(program))
 
 
 @lru_cache(maxsize=4)
@@ -171,13 +171,17 @@ def _read(program: IRProgram) -> Mapping[str, frozenset[Value]]:
     for key in program.graphs:
         if key in program.backwards:
             backward = program.backwards[key]
-            inside = [v for call in backward.forward.calls for v in _taken(call, program, found)]
+            inside = [
+                v for call in backward.forward.calls for v in _used_inputs(call, program, found)
+            ]
             found[key] = frozenset([*backward.saved, *inside])
     return found
 
 
-def _taken(call: Call, program: IRProgram, read: Mapping[str, frozenset[Value]]) -> list[Value]:
-    """The inputs of a call that are read, where it is known what is read of its callee."""
+def _used_inputs(
+    call: Call, program: IRProgram, read: Mapping[str, frozenset[Value]]
+) -> list[Value]:
+    """Return the inputs of a call that its callee reads; empty if that is not known."""
     if call.callee not in read:
         return []
     taken = zip(program.backwards[call.callee].forward.inputs, call.inputs, strict=False)

@@ -46,8 +46,8 @@ def operator(record: Collective) -> Op:
         name=record.name,
         family=FAMILY,
         own=(MeshAxis("over"),),
-        forward=_whole,
-        pullback=_transposed,
+        forward=_identity,
+        pullback=_transpose_move,
         derived=not record.is_written,
         keeps_shape=True,
         meaning=record.meaning,
@@ -57,11 +57,11 @@ def operator(record: Collective) -> Op:
     )
 
 
-def _whole(x: Expr, **_: object) -> Expr:
+def _identity(x: Expr, **_: object) -> Expr:
     return x
 
 
-def _transposed(attrs: Attrs) -> Mapping[str, Gradient]:
+def _transpose_move(attrs: Attrs) -> Mapping[str, Gradient]:
     states = transpose(attrs["source"], attrs["target"])
     if states is None:
         return {}

@@ -243,7 +243,7 @@ class Op:
         return Description(self.meaning, self.formula, self.gradient)
 
     def computing(self, body: Body, data: Sequence[str], own: Sequence[str] = ()) -> Op:
-        """The operator of one use with another body, of which its gradient is derived."""
+        """Return the operator of one use with another body, to derive its gradient from."""
 
         def forward(*operands: Expr, **_: object) -> object:
             return body.on(operands)
@@ -303,7 +303,7 @@ class Op:
         expressions = [*cotangents, *forward.operands, *results]
         floats = [expr for expr in forward.operands if expr.kind == "float"]
         if self.adjoint:
-            gradients = self._closed(expressions, floats, attrs)
+            gradients = self._call_adjoint(expressions, floats, attrs)
         else:
             derived = derive(visible, cotangents, floats)
             by_output = {
@@ -365,10 +365,10 @@ class Op:
         rest = {key: value for key, value in attrs.items() if key != "absent"}
         return self.forward(*(expressions.get(name) for name in names), **rest)
 
-    def _closed(
+    def _call_adjoint(
         self, known: Sequence[Expr], floats: Sequence[Expr], attrs: Attrs
     ) -> tuple[Expr | None, ...]:
-        """The results of `adjoint`: one gradient for each declared float that is present."""
+        """Call `adjoint`, and return one gradient for each declared float that is present."""
         assert self.adjoint
         code = self.adjoint.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -388,7 +388,7 @@ class Op:
 def signature(op: Op) -> str:
     """A use as the language writes it: ``x -> LN(gamma?, beta?, eps = 1e-05) : y``."""
     data = [f"{each.name}{'?' if each.optional else ''}" for each in op.data]
-    own = ", ".join(map(_spelled, op.own))
+    own = ", ".join(map(_spell_own, op.own))
     attached = "" if op.variadic else "".join(f"{attaching(op)}{name}" for name in data[1:])
     first = "x_1, x_2, …" if op.variadic else "".join(data[:1])
     node = f"{op.glyph}({own})" if own else op.glyph
@@ -401,7 +401,7 @@ def attaching(op: Op) -> str:
     return "<=" if op.family == "matmul" else "<-"
 
 
-def _spelled(own: Own) -> str:
+def _spell_own(own: Own) -> str:
     match own:
         case Word():
             return f"{own.name} = {' | '.join(own.choices)}"
@@ -470,5 +470,5 @@ SAME: Final[Mapping[str, str]] = {
 
 
 def foreign_names(glyph: str, name: str) -> Iterator[str]:
-    """Other names by which an operator is looked for; `name` is that of the language."""
+    """Yield the names by which people look for an operator; `name` is the language's own."""
     yield from dict.fromkeys((name, *FOREIGN_NAMES.get(glyph, ())))

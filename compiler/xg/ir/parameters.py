@@ -40,8 +40,8 @@ def moving(graph: Graph) -> Iterator[Moving]:
                 yield Moving(param, caches[cache], step.attrs["momentum"])
 
 
-def gathered(graph: Graph) -> Iterator[tuple[Value, Apply]]:
-    """Parameters that a step would move, if what it reads were not gathered or sent before."""
+def gathered_params(graph: Graph) -> Iterator[tuple[Value, Apply]]:
+    """Yield parameters that a step would move if its operands were not gathered or sent first."""
     makers = {step.outputs[0]: step for step in graph.steps if isinstance(step, Apply)}
     params = set(graph.param_values())
     for step, operands, same in _statistics(graph):
@@ -112,7 +112,7 @@ def has_params(program: IRProgram) -> bool:
 
 
 def param_patterns(program: IRProgram) -> frozenset[str]:
-    """The paths of the parameters, those of all rounds of a row as one."""
+    """Return the paths of the parameters, with one path for all rounds of a repeat."""
 
     def below(site: CallSite) -> Iterator[CallSite]:
         return (site.enter(call, program.graphs) for call in site.graph.named_calls())
@@ -122,7 +122,7 @@ def param_patterns(program: IRProgram) -> frozenset[str]:
 
 
 def frozen_paths(program: IRProgram) -> frozenset[str]:
-    """The paths of the parameters of which no gradient is taken."""
+    """Return the paths of the parameters that get no gradient."""
     specs = param_specs(program)
     return frozenset(path for path, param, *_ in specs if param.value.frozen)
 
@@ -136,7 +136,7 @@ def how_many_params(program: IRProgram) -> str:
 
 
 def moving_paths(program: IRProgram) -> Counter[str]:
-    """Count the steps that move each running statistic, also those of calls that run again."""
+    """Count the steps that move each running statistic, in every call that shares it."""
     sites = _sites(program, lambda graph: graph.calls, lambda graph: len(list(moving(graph))))
     return Counter(join(s.path, str(each.param.name)) for s in sites for each in moving(s.graph))
 
@@ -245,7 +245,7 @@ def is_loss(step: Step) -> TypeGuard[Apply]:
 
 
 def ignored(program: IRProgram, value: Value) -> int | None:
-    """The id outside the range of an input that a loss takes for "no target here".
+    """Return the id outside the range of an input that a loss takes for "no target here".
 
     The loss may be in a block that is called, and its targets may be a part of the input.
     """
@@ -268,7 +268,7 @@ def ignored(program: IRProgram, value: Value) -> int | None:
 def _handed_on(
     program: IRProgram, graph: Graph, step: Step, value: Value
 ) -> Iterator[tuple[str, Value]]:
-    """Where integers are found again behind a step: in a block, or moved by an operator."""
+    """Yield where integers reappear after a step: in a called block, or an operator's results."""
     if isinstance(step, Call):
         callee = program.callee(step)
         inside = ports(step, callee)[0]

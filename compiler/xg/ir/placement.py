@@ -41,8 +41,8 @@ class AxisState:
         return f"S({self.axis})" if self.kind == "S" else self.kind
 
     @property
-    def is_same(self) -> bool:
-        """Whether every rank holds the same numbers."""
+    def is_uniform(self) -> bool:
+        """Return whether every rank holds the same numbers."""
         return self.kind in "IRC"
 
 
@@ -61,7 +61,7 @@ def shard(axis: int) -> AxisState:
 
 
 def dual(state: AxisState) -> AxisState | None:
-    """The state of the cotangent, None where there is none."""
+    """Return the state of the cotangent, or None if there is no cotangent."""
     match state.kind:
         case "R":
             return PARTIAL
@@ -74,8 +74,8 @@ def dual(state: AxisState) -> AxisState | None:
 
 
 def same(state: AxisState) -> AxisState:
-    """A state where nothing is differentiated any more: what is the same is a constant."""
-    return CONSTANT if state.is_same else state
+    """Turn a state that is the same on every rank into a constant, which has no gradient."""
+    return CONSTANT if state.is_uniform else state
 
 
 def serves(state: AxisState, wanted: AxisState) -> bool:

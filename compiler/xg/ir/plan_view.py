@@ -103,7 +103,7 @@ class PlanViews:
         Rare parts are in it by identity, so that it equals nothing else.
         """
 
-        def numbered(some: tuple[Value, ...]) -> tuple[int, ...]:
+        def numbers_of(some: tuple[Value, ...]) -> tuple[int, ...]:
             return tuple(values[value] for value in some)
 
         return (
@@ -112,10 +112,10 @@ class PlanViews:
                 (v.role, v.frozen, v.name is None if _is_edge(v) else v.name, graph.types.get(v))
                 for v in values
             ),
-            (numbered(graph.inputs), numbered(graph.outputs), numbered(graph.foreign)),
+            (numbers_of(graph.inputs), numbers_of(graph.outputs), numbers_of(graph.foreign)),
             tuple((values[param.value], param.type) for param in graph.params),
             tuple(
-                (self._step(step, graph), numbered((*step.inputs, *step.outputs)))
+                (self._step(step, graph), numbers_of((*step.inputs, *step.outputs)))
                 for step in graph.steps
             ),
             tuple(values[value] for _, value in graph.aliases),
@@ -179,7 +179,7 @@ def _form(value: object) -> Hashable:
 
 def _form_of_number(value: Scalar) -> Hashable:
     """A whole number, a size and infinity themselves: a mask may depend on them."""
-    if value.is_whole or value.op == "size":
+    if value.is_integral or value.op == "size":
         return value
     if value.op == "number":
         return "number" if _is_finite(value) else value

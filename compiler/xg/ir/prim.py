@@ -56,8 +56,8 @@ class Expr:
         """One attribute by its name."""
         return dict(self.attrs)[key]
 
-    def typed(self, key: str, kind: type[T]) -> T:
-        """One attribute, of a type that is known."""
+    def typed_attr(self, key: str, kind: type[T]) -> T:
+        """Return one attribute, whose type is known."""
         value = self.attr(key)
         assert isinstance(value, kind)
         return value
@@ -130,7 +130,7 @@ def const(value: Operand) -> Expr:
 
 
 def integer(value: int | Scalar) -> Expr:
-    """A whole number that stays one, as an index does."""
+    """Make an integer constant, for example an index."""
     return Expr("const", (), (), "int", (("value", as_scalar(value)),))
 
 
@@ -352,7 +352,7 @@ def scatter_add(updates: Expr, ids: Expr, rows: Dim, batch: int = 0) -> Expr:
 
 def batch_of(expr: Expr) -> int:
     """The number of leading axes that a table and its ids share."""
-    return expr.typed("batch", int) if "batch" in dict(expr.attrs) else 0
+    return expr.typed_attr("batch", int) if "batch" in dict(expr.attrs) else 0
 
 
 def pick(x: Expr, ids: Expr) -> Expr:
@@ -416,7 +416,7 @@ def sigmoid(x: Expr) -> Expr:
 
 
 def of_sigmoid(expr: Expr) -> Expr | None:
-    """The operand of which an expression is the sigmoid; None where it is none."""
+    """Return the operand of a sigmoid, or None if the expression is not a sigmoid."""
     if expr.prim != "div" or expr.args[0].prim != "where":
         return None
     e, one_and_e = expr.args[0].args[2], expr.args[1]
@@ -465,7 +465,7 @@ class Windows:
 
     @classmethod
     def of(cls, expr: Expr) -> Windows:
-        """Those of a window or an overlap."""
+        """Read the sizes of a window or an overlap."""
         dims = [expr.attr(name) for name in WINDOW_SIZES]
         return cls(*(dim for dim in dims if isinstance(dim, Dim)))
 
@@ -476,7 +476,7 @@ class Windows:
 
 
 def window(x: Expr, axis: int, cut: Windows) -> Expr:
-    """Each position of an axis replaced by its neighbourhood, a new axis behind it.
+    """Replace each position of an axis by its window, whose elements are a new axis after it.
 
     Zeros are beyond the ends of `x`. The axis is counted from the end; in the result the new one
     has its place.

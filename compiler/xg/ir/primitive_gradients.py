@@ -50,7 +50,7 @@ UNIT: Final = 2.0**-10  # in which equal maxima are counted
 def pullback(
     outputs: Sequence[Expr], cotangents: Sequence[Expr], inputs: Sequence[Expr]
 ) -> Cotangents:
-    """Cotangents of `inputs`, given those of `outputs`; None for an input without influence."""
+    """Pull cotangents of the outputs back to `inputs`; None for an input without influence."""
     order = list(topological(outputs))
     totals: dict[int, Cotangent] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
@@ -61,9 +61,9 @@ def pullback(
         total = totals.get(id(expr))
         if total is None or not expr.args or id(expr) not in reached:
             continue
-        for arg, cotangent in zip(expr.args, _pulled(expr, total), strict=True):
+        for arg, cotangent in zip(expr.args, _pull_back(expr, total), strict=True):
             if cotangent is not None and id(arg) in reached:
-                _accumulate(totals, arg, cotangent.summed(arg.shape))
+                _accumulate(totals, arg, cotangent.sum_to_shape(arg.shape))
     return tuple(totals[id(e)].closed if id(e) in totals else None for e in inputs)
 
 
@@ -76,8 +76,8 @@ def is_constant(body: Body, varying: Set[str]) -> bool:
     return all(id(output) not in varies for output in body.outputs)
 
 
-def _pulled(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
-    """The cotangents of the arguments of a primitive, behind the gates of its result."""
+def _pull_back(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
+    """Return the cotangents of a primitive's arguments, under the gates of its result."""
     if y.prim in CHOOSING:
         return CHOOSING[y.prim](y, d)
     if y.prim == "broadcast":
@@ -86,19 +86,19 @@ def _pulled(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
         parts = RULES[y.prim](y, d.value)
         if y.prim in SIGNED:
             return [part and replace(d, value=part) for part in parts]
-        return [part and d.sloped(part) for part in parts]
+        return [part and d.with_multiple(part) for part in parts]
     closed = d.closed
     parts = RULES[y.prim](y, closed)
     if y.prim not in MOVING or not d.gates:
         return [part and Cotangent(part) for part in parts]
     return [
-        part and d.moved(part, y.shape, lambda c, i=i: _moved(y, c, i))
+        part and d.moved(part, y.shape, lambda c, i=i: _move_condition(y, c, i))
         for i, part in enumerate(parts)
     ]
 
 
-def _moved(y: Expr, condition: Expr, i: int) -> Expr:
-    """A condition on the result of a primitive that moves elements, as one on its argument `i`."""
+def _move_condition(y: Expr, condition: Expr, i: int) -> Expr:
+    """Turn a condition on a moving primitive's result into one on its argument `i`."""
     moved = MOVING[y.prim](y, condition)[i]
     assert moved
     return moved
@@ -123,7 +123,7 @@ def _div(y: Expr, d: Expr) -> Cotangents:
 
 
 def _pow(y: Expr, d: Expr) -> Cotangents:
-    exponent = y.typed("exponent", Scalar)
+    exponent = y.typed_attr("exponent", Scalar)
     slope = exponent - 1
     if exponent == as_scalar(0.0):  # x^0 is 1 everywhere, also at 0, where x^-1 is infinite
         return (d * 0.0,)
@@ -138,7 +138,7 @@ def _larger(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
     # As torch.maximum: two equal arguments take half each, so their order does not matter. The
     # slope of |x| = max(x, -x) at 0 is then 0.
     a, b = y.args
-    half = d.sloped(where(equal(a, b), 0.5 * d.value, d.value))
+    half = d.with_multiple(where(equal(a, b), 0.5 * d.value, d.value))
     below, above = (b > a, a > b) if y.prim == "maximum" else (a > b, b > a)
     return half.through(Gate(below, holds=False)), half.through(Gate(above, holds=False))
 
@@ -171,7 +171,7 @@ def _largest(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
 
 
 def _contract(y: Expr, d: Expr) -> Cotangents:
-    inputs, output = y.typed("spec", str).split("->")
+    inputs, output = y.typed_attr("spec", str).split("->")
     letters_a, letters_b = inputs.split(",")
     a, b = y.args
     return (
@@ -187,7 +187,7 @@ def _transpose(y: Expr, d: Expr) -> Cotangents:
 
 
 def _concat(y: Expr, d: Expr) -> Cotangents:
-    axis = y.typed("axis", int)
+    axis = y.typed_attr("axis", int)
     parts: list[Expr] = []
     start = ONE * 0
     for arg in y.args:
@@ -198,12 +198,12 @@ def _concat(y: Expr, d: Expr) -> Cotangents:
 
 
 def _cut(y: Expr, d: Expr) -> Cotangents:
-    axis = y.typed("axis", int)
-    return (pad(d, axis, y.typed("start", Dim), y.args[0].shape[axis]),)
+    axis = y.typed_attr("axis", int)
+    return (pad(d, axis, y.typed_attr("start", Dim), y.args[0].shape[axis]),)
 
 
 def _pad(y: Expr, d: Expr) -> Cotangents:
-    axis, start = y.typed("axis", int), y.typed("start", Dim)
+    axis, start = y.typed_attr("axis", int), y.typed_attr("start", Dim)
     return (cut(d, axis, start, start + y.args[0].shape[axis]),)
 
 
@@ -215,7 +215,7 @@ def _gather(y: Expr, d: Expr) -> Cotangents:
 
 def _dropout(y: Expr, d: Expr) -> Cotangents:
     scaled = bool(y.attr("scaled"))
-    return dropout_apply(d, y.args[1], y.typed("p", Scalar), scaled=scaled), None
+    return dropout_apply(d, y.args[1], y.typed_attr("p", Scalar), scaled=scaled), None
 
 
 def _of_function(function: ElementaryFunction) -> Rule:
@@ -240,8 +240,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "concat": _concat,
     "cut": _cut,
     "pad": _pad,
-    "window": lambda y, d: (overlap(d, y.typed("axis", int), Windows.of(y)),),
-    "overlap": lambda y, d: (window(d, y.typed("axis", int), Windows.of(y)),),
+    "window": lambda y, d: (overlap(d, y.typed_attr("axis", int), Windows.of(y)),),
+    "overlap": lambda y, d: (window(d, y.typed_attr("axis", int), Windows.of(y)),),
     "gather": _gather,
     "scatter_add": lambda y, d: (gather(d, y.args[1], batch_of(y)), None),
     "pick": lambda y, d: (place(d, y.args[1], y.args[0].shape[-1]), None),

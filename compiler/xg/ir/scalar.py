@@ -77,11 +77,11 @@ class Scalar:
         return self.evaluate({}) if not self.symbols() else None
 
     @property
-    def is_whole(self) -> bool:
-        """Whether this is an integer for all sizes: sums and products of sizes and integers."""
+    def is_integral(self) -> bool:
+        """Return whether it is an integer for all sizes: sizes and integers under +, - and *."""
         if self.op == "number":
             return isinstance(self.value, float) and self.value.is_integer()
-        return self.op in ("size", "+", "-", "*") and all(arg.is_whole for arg in self.args)
+        return self.op in ("size", "+", "-", "*") and all(arg.is_integral for arg in self.args)
 
     @property
     def is_positive(self) -> bool:
@@ -111,7 +111,7 @@ class Scalar:
         return tuple(dim for arg in self.args for dim in arg.dims())
 
     def symbols(self) -> tuple[str, ...]:
-        """Every symbol of those sizes once, in alphabetical order."""
+        """Return the symbols of its sizes, each once, in alphabetical order."""
         return tuple(sorted({name for dim in self.dims() for name in dim.symbols()}))
 
     def divisors(self) -> Iterator[Dim]:
@@ -214,7 +214,7 @@ def _float(dim: Dim, sizes: Mapping[str, int]) -> float:
 
 
 def _computed(op: str, *args: float) -> float:
-    """An operation on numbers; raises ScalarError where it has no finite result."""
+    """Compute an operation on numbers; raises ScalarError if it has no finite result."""
     try:
         result = FUNCTIONS[op](args[0]) if op in FUNCTIONS else _apply(op, *args)
     except (ArithmeticError, ValueError):

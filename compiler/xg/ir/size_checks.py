@@ -27,8 +27,8 @@ from xg.ir.walk import instances
 # Every size that a typed graph mentions, on its edges and inside its operators.
 
 
-def _padded(expr: Expr) -> tuple[Dim, ...]:
-    """The length of an axis with the zeros in front that windows of it reach."""
+def _padded_length(expr: Expr) -> tuple[Dim, ...]:
+    """Return a windowed axis's length plus the zeros before it; empty for other primitives."""
     if expr.prim not in ("window", "overlap"):
         return ()
     cut = Windows.of(expr)
@@ -48,7 +48,7 @@ def axes_of(graph: Graph, *, numbers: bool = False) -> dict[Dim, Span]:
         if isinstance(step, Apply):
             body = step.body(graph.types)
             for expr in body.order():
-                for dim in (*expr.shape, *_padded(expr)):
+                for dim in (*expr.shape, *_padded_length(expr)):
                     spans.setdefault(dim, step.span)
     return {dim: span for dim, span in spans.items() if numbers or dim.constant is None}
 
@@ -89,9 +89,9 @@ def _reach(expr: Expr, bounds: Mapping[int, Dim], ranges: Mapping[int, Dim | Non
         case "operand":
             return _magnitude(ranges.get(id(expr)) or ONE)
         case "const":
-            return _magnitude(expr.typed("value", Scalar).as_dim())
+            return _magnitude(expr.typed_attr("value", Scalar).as_dim())
         case "iota":
-            start, length = expr.typed("start", Dim), expr.typed("length", Dim)
+            start, length = expr.typed_attr("start", Dim), expr.typed_attr("length", Dim)
             return _magnitude(start) + _magnitude(length)
         case "mul":
             return product(known)
@@ -139,7 +139,9 @@ def axes_with_positions(program: IRProgram) -> Iterator[AtMost]:
         for step in graph.steps:
             if isinstance(step, Apply):
                 order = step.body(graph.types).order()
-                needed = [(dim, "needs at least one position") for e in order for dim in _needed(e)]
+                needed = [
+                    (dim, "needs at least one position") for e in order for dim in _nonempty_axes(e)
+                ]
                 needed += [(dim, "divides by it") for e in order for dim in _divisors(e)]
                 for dim, why in needed:
                     length = graph.sizes.expand(dim).substitute(symbols)
@@ -161,21 +163,21 @@ def sizes_of_params(program: IRProgram) -> list[str]:
     return list(dict.fromkeys(name for term in products for name, power in term if power > 0))
 
 
-def _needed(expr: Expr) -> list[Dim]:
-    """The axes of a primitive's operand that it can't find empty."""
+def _nonempty_axes(expr: Expr) -> list[Dim]:
+    """Return the axes of a primitive's operand that must not be empty."""
     match expr.prim:
         case "max":
             return [expr.args[0].shape[axis] for axis in expr.axes()]
         case "top":
             return [expr.args[0].shape[-1]]
         case "window":
-            return [expr.typed("length", Dim), expr.typed("width", Dim)]
+            return [expr.typed_attr("length", Dim), expr.typed_attr("width", Dim)]
         case "overlap":
-            return [expr.typed("count", Dim), expr.typed("width", Dim)]
+            return [expr.typed_attr("count", Dim), expr.typed_attr("width", Dim)]
         case "contract":
             return _matrix(expr)
         case "cut":  # what is one position long is picked from the axis
-            axis = expr.typed("axis", int)
+            axis = expr.typed_attr("axis", int)
             return [expr.args[0].shape[axis]] if expr.shape[axis] == ONE else []
         case _:
             return []
@@ -183,7 +185,7 @@ def _needed(expr: Expr) -> list[Dim]:
 
 def _matrix(expr: Expr) -> list[Dim]:
     """The axes of a matrix that many rows are multiplied by: its gradient flattens the rows."""
-    first, second = expr.typed("spec", str).partition("->")[0].split(",")
+    first, second = expr.typed_attr("spec", str).partition("->")[0].split(",")
     for letters, rows, operand in ((second, first, expr.args[1]), (first, second, expr.args[0])):
         if len(letters) == 2 < len(rows) and len({*letters} & {*rows}) == 1:
             return [*operand.shape]
@@ -193,7 +195,7 @@ def _matrix(expr: Expr) -> list[Dim]:
 def _divisors(expr: Expr) -> Iterator[Dim]:
     """The sizes that the number of a primitive is divided by."""
     if expr.prim == "const":
-        yield from expr.typed("value", Scalar).divisors()
+        yield from expr.typed_attr("value", Scalar).divisors()
 
 
 def facts_of(graph: Graph) -> Iterator[tuple[Apply, AtMost]]:
@@ -243,7 +245,7 @@ def check_numbers(
         if fine is not None and fine.get(key):
             continue
         wrong = list(_problems(graph, numbers, places, least))
-        wrong = [_advised(each, program, graph, symbols, numbers) for each in wrong]
+        wrong = [_suggest_divisors(each, program, graph, symbols, numbers) for each in wrong]
         if fine is not None and not wrong:
             fine.put(key, graph)
         for problem in wrong:
@@ -280,7 +282,7 @@ def _problems(graph: Graph, numbers: Numbers, places: Places, least: int) -> Ite
         folded = graph.sizes.fold(dim)
         where = places.get(folded.name or "", span)
         if value is None:
-            yield _not_whole(graph, dim, numbers, where)
+            yield _fraction_problem(graph, dim, numbers, where)
         elif value < least:
             yield TooShort(where, str(folded), value, least)
         else:
@@ -290,7 +292,7 @@ def _problems(graph: Graph, numbers: Numbers, places: Places, least: int) -> Ite
     yield from _no_value(graph, numbers)
 
 
-def _not_whole(graph: Graph, dim: Dim, numbers: Numbers, span: Span) -> NotWhole:
+def _fraction_problem(graph: Graph, dim: Dim, numbers: Numbers, span: Span) -> NotWhole:
     name = graph.sizes.fold(dim).name or ""
     try:
         message = f"{dim} = {dim.evaluate(numbers)}"
@@ -300,10 +302,10 @@ def _not_whole(graph: Graph, dim: Dim, numbers: Numbers, span: Span) -> NotWhole
     return NotWhole(span, name, message, divisors[-1] if divisors else "")
 
 
-def _advised(
+def _suggest_divisors(
     problem: Problem, program: IRProgram, graph: Graph, symbols: Mapping[str, Dim], numbers: Numbers
 ) -> Problem:
-    """A problem of a division with the numbers that the divisor could have.
+    """Add to a problem of a division the numbers that the divisor could have.
 
     Of these every size of the block has to be whole, and of a program's divisor those of others.
     """
@@ -312,14 +314,16 @@ def _advised(
     name = problem.divisor
     divided = [(dim, numbers) for dim in _with_counts(graph) if name in dim.symbols()]
     if name not in symbols and name not in graph.sizes.local:
-        divided += _divided(program, name)
-    tried = (n for n in range(1, TRIED_AT_MOST) if _all_whole(divided, name, n))
+        divided += _sizes_with(program, name)
+    tried = (n for n in range(1, TRIED_AT_MOST) if _has_whole_sizes(divided, name, n))
     fitting = tuple(n for n, _ in zip(tried, range(SUGGESTED_AT_MOST), strict=False))
-    return replace(problem, help=(f"{name} may be {listed(fitting)}",) if fitting else ())
+    return replace(
+        problem, help=(f"{name} may be {join_alternatives(fitting)}",) if fitting else ()
+    )
 
 
-def _divided(program: IRProgram, name: str) -> Iterator[tuple[Dim, Numbers]]:
-    """The sizes of all blocks in which a dim of the program is, in the sizes of the entry."""
+def _sizes_with(program: IRProgram, name: str) -> Iterator[tuple[Dim, Numbers]]:
+    """Yield the sizes of all blocks that contain a dim of the program, in the entry's sizes."""
     numbers = program.all_numbers
     for graph, symbols in instances(program):
         if name not in symbols and name not in graph.sizes.local:
@@ -332,14 +336,14 @@ def _with_counts(graph: Graph) -> list[Dim]:
     return [*axes_of(graph, numbers=True), *(count for count in counts if count is not None)]
 
 
-def _all_whole(divided: Sequence[tuple[Dim, Numbers]], name: str, n: int) -> bool:
+def _has_whole_sizes(divided: Sequence[tuple[Dim, Numbers]], name: str, n: int) -> bool:
     numbered = ((dim, {**numbers, name: n}) for dim, numbers in divided)
     known = (each for each in numbered if each[1].keys() >= {*each[0].symbols()})
     return all((value_of(dim, numbers) or 0) > 0 for dim, numbers in known)
 
 
-def listed(numbers: Sequence[object]) -> str:
-    """``1, 2 or 4``."""
+def join_alternatives(numbers: Sequence[object]) -> str:
+    """Join numbers for a sentence: ``1, 2 or 4``."""
     *others, last = map(str, numbers)
     return f"{', '.join(others)} or {last}" if others else last
 
@@ -352,7 +356,7 @@ def _not_so_often(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Pr
         count, value = graph.sizes.fold(call.count), value_of(call.count, numbers)
         where = places.get(count.name or "", call.span)
         if value is None:
-            yield _not_whole(graph, call.count, numbers, where)
+            yield _fraction_problem(graph, call.count, numbers, where)
         elif value < 0:
             yield TooShort(where, str(count), value, 0)
 
@@ -366,7 +370,9 @@ def _too_long(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
             yield _wrong_windows(graph, step, fact.windows, numbers)
         else:
             less, more = map(graph.sizes.fold, (fact.smaller, fact.larger))
-            yield TooLong(step.span, _said(less, smaller), _said(more, larger), fact.why)
+            yield TooLong(
+                step.span, _spell_size(less, smaller), _spell_size(more, larger), fact.why
+            )
 
 
 def _wrong_windows(
@@ -376,7 +382,7 @@ def _wrong_windows(
     room, stride = windows.room.evaluate(numbers), windows.stride.evaluate(numbers)
     has, length = room // stride + 1, windows.axis.evaluate(numbers)
     size = axis / stride + (has - length // stride) if length % stride == 0 else number(has)
-    said = (_said(given, windows.given.evaluate(numbers)), _said(axis, length))
+    said = (_spell_size(given, windows.given.evaluate(numbers)), _spell_size(axis, length))
     fix = (f"write {size} for {given} in the label",)
     return WrongWindows(step.span, *said, has, fix if has > 0 else ())
 
@@ -415,7 +421,7 @@ def _own_numbers(step: Apply) -> dict[str, Scalar]:
 
 
 def _computed(graph: Graph, step: Apply, numbers: Numbers) -> Iterator[str]:
-    """``p is 8*D with D = 2``, of each number of an operator that sizes make."""
+    """Explain each number of an operator that sizes make: ``p is 8*D with D = 2``."""
     for name, scalar in _own_numbers(step).items():
         if not scalar.symbols():
             continue
@@ -426,5 +432,5 @@ def _computed(graph: Graph, step: Apply, numbers: Numbers) -> Iterator[str]:
             yield f"{name} is {scalar} with {sizes}"
 
 
-def _said(dim: Dim, number: int) -> str:
+def _spell_size(dim: Dim, number: int) -> str:
     return str(number) if dim.constant is not None else f"{dim} = {number}"

@@ -111,8 +111,8 @@ class Sizes:
             known = self._folded[dim] = self._fold(dim, exactly=False)
         return known
 
-    def computed(self, dim: Dim) -> Dim:
-        """The same size in names that are whole where it is: half of 2*D/N_H may be no number."""
+    def fold_exactly(self, dim: Dim) -> Dim:
+        """Fold a size, in names that are integers if it is: half of 2*D/N_H may be no integer."""
         known = self._computed.get(dim)
         if known is None:
             known = self._computed[dim] = self._fold(self.expand(dim), exactly=True)
@@ -126,7 +126,7 @@ class Sizes:
             if exactly and sum(_divisors(term) > 0 for term in terms) > 1:
                 return dim
             return sum((self._fold(term, exactly=exactly) for term in terms), ZERO)
-        whole, parts = self.undivided(dim)
+        whole, parts = self.size_and_parts(dim)
         if parts != ONE:
             return self._fold(whole, exactly=exactly) / parts
         for fraction, name in self._fractions.items() if dim != ZERO else ():
@@ -137,8 +137,8 @@ class Sizes:
                 return symbol(name) * self._fold(rest, exactly=exactly)
         return dim
 
-    def undivided(self, dim: Dim) -> tuple[Dim, Dim]:
-        """The global size that a rank's size is a part of, and the number of parts."""
+    def size_and_parts(self, dim: Dim) -> tuple[Dim, Dim]:
+        """Return the global size that a rank's size is a part of, and the number of parts."""
         if not self.mesh or len(dim.terms) != 1:
             return dim, ONE
         below = [name for name, power in dim.terms[0][0] if power < 0 and name in self.mesh]
@@ -147,7 +147,7 @@ class Sizes:
 
     def symbol_and_divisors(self, dim: Dim) -> tuple[str | None, Dim]:
         """The symbol whose size the length of an axis gives, and the factor between them."""
-        whole, parts = self.undivided(dim)
+        whole, parts = self.size_and_parts(dim)
         return self.fold(whole).name, parts
 
     def fold_shape(self, shape: Shape) -> Shape:
@@ -160,7 +160,7 @@ class Sizes:
         return TensorType(self.fold_shape(type_.shape), range_)
 
     def same(self, left: Dim, right: Dim) -> bool:
-        """Whether two dims are one size for all values of the free symbols."""
+        """Return whether two dims are one size for all values of the free symbols."""
         try:
             return left == right or self.expand(left) == self.expand(right)
         except DimError:  # one of them is no size
@@ -172,7 +172,7 @@ class Sizes:
         numbers = {name: dim.constant for name, dim in sized.items()}
         definitions = {name: dim for name, dim in sized.items() if numbers[name] is None}
         fresh = {name: value for name, value in numbers.items() if value is not None}
-        base = self.without(frozenset(local))
+        base = self.drop_symbols(frozenset(local))
         return replace(
             base,
             definitions={**base.definitions, **definitions},
@@ -182,10 +182,10 @@ class Sizes:
 
     def bound_outside(self, names: frozenset[str]) -> Sizes:
         """The same knowledge for a block whose call decides over these symbols."""
-        return replace(self.without(names), local=self.local | names) if names else self
+        return replace(self.drop_symbols(names), local=self.local | names) if names else self
 
-    def without(self, names: frozenset[str]) -> Sizes:
-        """The same knowledge with some symbols free again."""
+    def drop_symbols(self, names: frozenset[str]) -> Sizes:
+        """Return the same knowledge with some symbols free again."""
         if not names:
             return self
         dims = {name: dim for name, dim in self.definitions.items() if name not in names}
@@ -219,7 +219,7 @@ def _divisors(dim: Dim) -> int:
 
 
 def _expanded(definitions: Mapping[str, Dim]) -> dict[str, Dim]:
-    """Every definition in free symbols, those it needs first; a ring of them was refused."""
+    """Expand every definition into free symbols, the ones that it needs first."""
     expanded: dict[str, Dim] = {}
     waiting = list(definitions)[::-1]
     while waiting:

@@ -16,7 +16,7 @@ from xg.ir.tensor import Shape, Sizes, TensorType
 
 
 def advice(found: Shape, wanted: Shape, names: Sequence[str]) -> str:
-    """How to get from `found` to `wanted`, in a few words; `names` are those of the axes found."""
+    """Suggest how to get from `found` to `wanted`; `names` are the axes of `found`."""
     if not found:
         return (
             "this is one number: BC repeats it; an op of your own keeps axes, "
@@ -56,7 +56,7 @@ def unequal_operands(
         return ("an axis of 1 is not repeated: R takes it away, then BC repeats along a new one",)
     if Counter(first) == Counter(second):
         return (f"{sign}<-{_turn(second, first)}(…) gives the operand's axes as {spell(first)}",)
-    return (*_projected(first, second, spell), *_one_name(first, second, spell))
+    return (*_suggest_projection(first, second, spell), *_one_name(first, second, spell))
 
 
 def _turn(shape: Shape, wanted: Shape) -> str:
@@ -72,8 +72,10 @@ def _turn(shape: Shape, wanted: Shape) -> str:
     return f"T[{', '.join(letters[: len(shape)])} -> {', '.join(order)}]"
 
 
-def _projected(first: Shape, second: Shape, spell: Callable[[Shape], str]) -> tuple[str, ...]:
-    """The product that leads from the one to the other, where they differ in the last axis."""
+def _suggest_projection(
+    first: Shape, second: Shape, spell: Callable[[Shape], str]
+) -> tuple[str, ...]:
+    """Suggest a product that leads from one shape to the other, if their last axes differ."""
     if first[:-1] != second[:-1] or not first[:-1]:
         return ()
     back = spell((first[-1], second[-1]))
@@ -83,7 +85,7 @@ def _projected(first: Shape, second: Shape, spell: Callable[[Shape], str]) -> tu
 
 
 def _one_name(first: Shape, second: Shape, spell: Callable[[Shape], str]) -> tuple[str, ...]:
-    """That two dims may be meant to be one."""
+    """Suggest one name for two dims that may be meant to be one."""
     different = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
     if len(set(different)) != 1:
         return ()
@@ -259,8 +261,8 @@ class Use:
                 maps.append(f"BC[{', '.join(letters[: len(few)])} -> {', '.join(axes)}]")
         return maps
 
-    def bracketed(self, glyph: str, example: str) -> Shape:
-        """New axes, which the brackets list: names of sizes, or ``n=2*D``."""
+    def bracket_sizes(self, glyph: str, example: str) -> Shape:
+        """Return the new axes that the brackets list: names of sizes, or ``n=2*D``."""
         if self.axes is None:
             raise Misuse(f"{glyph} needs its axes in brackets", help=(f"for example {example}",))
         axes = [axis for group in self.axes.source for axis in group]
@@ -272,8 +274,8 @@ class Use:
         axis = -1 if self.axes is None else self.one_axis(message, help)
         return self.own if axis == -1 else {**self.own, "axis": axis}
 
-    def listed(self, message: str, help: str) -> Axis | None:
-        """The only axis that the brackets list, None without brackets."""
+    def bracket_axis(self, message: str, help: str) -> Axis | None:
+        """Return the only axis that the brackets list, or None without brackets."""
         if self.axes is None:
             return None
         listed = [axis for group in self.axes.source for axis in group]
@@ -298,8 +300,8 @@ class Use:
         places = [place for place, dim in enumerate(shape) if dim == below]
         return self.axis(shape, places[0]) if len(self.types) > 1 and len(places) == 1 else ""
 
-    def windowed(self, count: int | None = None) -> str:
-        """The axes that windows are usually cut of, as brackets name them.
+    def window_axes(self, count: int | None = None) -> str:
+        """Return the axes that windows are usually cut from, as brackets name them.
 
         They are so many in front of the last, the channels; else those that the label has shorter,
         or all that are not the first.
@@ -335,7 +337,7 @@ class Use:
         return tuple(numbers)
 
     def reduced_axes(self, glyph: str) -> tuple[int, ...]:
-        """The axes to reduce, named in brackets; without any, the help names those of the label."""
+        """Return the axes in brackets, which are reduced; the error without any suggests some."""
         if self.axes is None:
             shape, target = self.types[0].shape, self.target
             rest = iter(range(len(shape)))

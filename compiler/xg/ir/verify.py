@@ -22,10 +22,10 @@ from xg.ir.graph import (
     IRProgram,
     Step,
     Value,
-    answered,
     carried_ports,
+    gradient_ports,
     ports,
-    stacked,
+    stack_along,
 )
 from xg.ir.parameters import PREPARED
 from xg.ir.prim import ARITHMETIC, Expr, ShapeError
@@ -55,8 +55,8 @@ NEW: Final = (
 )
 
 
-def viewed(expr: Expr) -> Iterator[Expr]:
-    """The expressions whose array an expression may be, or may be a view of; itself first."""
+def view_sources(expr: Expr) -> Iterator[Expr]:
+    """Yield the expressions whose array an expression may be or view, itself first."""
     waiting = [expr]
     while waiting:
         found = waiting.pop()
@@ -107,16 +107,16 @@ class Reuse:
         place = maker.outputs.index(value)
         mine = body.outputs[place]
         if mine.prim not in NEW:
-            of = [str(each.name) for each in viewed(mine) if each.prim == "operand"]
+            of = [str(each.name) for each in view_sources(mine) if each.prim == "operand"]
             return f"may be a view of {', '.join(of) or 'another array'}"
         others = (other for n, other in enumerate(body.outputs) if n != place)
-        if any(each is mine for other in others for each in viewed(other)):
+        if any(each is mine for other in others for each in view_sources(other)):
             return "shares its array with another result"
         return ""
 
 
 def _kept(program: IRProgram, graph: Graph) -> Iterable[Value]:
-    """The values of a graph that are read after its last step."""
+    """Yield the values of a graph that are read after its last step."""
     yield from graph.outputs
     yield from (state.next for state in graph.states)
     yield from (carry.next for carry in graph.carries)
@@ -158,7 +158,9 @@ def _broken_flows(program: IRProgram, verified: IRProgram | None) -> Iterator[st
     """Every rule about gradients that the backward passes break, if they keep all others."""
     flows = GradientFlows(program)
     for key, backward in program.backwards.items():
-        if verified is None or not _is_kept(program, key, backward, program.backwards, verified):
+        if verified is None or not _is_identical(
+            program, key, backward, program.backwards, verified
+        ):
             yield from (f"{key}, backward: {what}" for what in flows.broken(backward))
 
 
@@ -173,16 +175,16 @@ def _broken(
             name = f"{key}, backward"
             if program.graphs.get(key) is not graph.forward:
                 yield f"{name}: its forward pass is not that of the program"
-        if verified is None or not _is_kept(program, key, graph, before, verified):
+        if verified is None or not _is_identical(program, key, graph, before, verified):
             rules = _GraphRules(program, graph, before)
             yield from (f"{name}: {what}" for what in rules.broken(key))
         before.add(key)
 
 
-def _is_kept(
+def _is_identical(
     program: IRProgram, key: str, graph: Graph, before: Container[str], verified: IRProgram
 ) -> bool:
-    """Whether both programs have a graph, and its calls have the same callees in both."""
+    """Return whether both programs have a graph, with the same callees for its calls."""
     graphs = verified.backwards if isinstance(graph, Backward) else verified.graphs
     saves_as_before = program.backwards.get(key) is verified.backwards.get(key)
     if graph.reusable and not saves_as_before:
@@ -256,7 +258,7 @@ class _GraphRules:
             if (out.kind == "int") == types[value].is_float:
                 found = "integers without a range" if out.kind == "int" else "a range for floats"
                 yield f"gives {_name(value)} {found}"
-            if not self._same(types[value], TensorType(out.shape, types[value].range)):
+            if not self._types_match(types[value], TensorType(out.shape, types[value].range)):
                 yield f"gives {TensorType(out.shape)}, but {_name(value)} is {types[value]}"
 
     def _call(self, call: Call) -> Iterator[str]:
@@ -265,7 +267,7 @@ class _GraphRules:
             return
         callee = self.program.callee(call)
         if isinstance(callee, Backward):
-            yield from self._carried(call, callee)
+            yield from self._carries(call, callee)
         elif call.carried:
             yield "hands gradients from round to round, but computes none"
         takes, gives = map(len, ports(call, callee))
@@ -276,10 +278,10 @@ class _GraphRules:
         elif self.typed and callee.types:
             yield from self._call_types(call, callee)
 
-    def _carried(self, call: Call, callee: Backward) -> Iterator[str]:
-        """A round hands on the gradients of its states, each as the cotangent of the same state."""
+    def _carries(self, call: Call, callee: Backward) -> Iterator[str]:
+        """Check that a round passes on the gradients of its states as their cotangents."""
         forward = callee.forward
-        taken, given = answered(call, callee)
+        taken, given = gradient_ports(call, callee)
         around: list[tuple[int, int]] = []
         for left, found in carried_ports(call, forward):
             name = _name(forward.inputs[found])
@@ -304,8 +306,8 @@ class _GraphRules:
             if value in types and port in callee.types:
                 type_ = callee.sizes.expand_type(callee.types[port]).substitute(symbols)
                 if call.loop:
-                    type_ = stacked(type_, axis, call.loop.length)
-                if not self._same(types[value], type_):
+                    type_ = stack_along(type_, axis, call.loop.length)
+                if not self._types_match(types[value], type_):
                     yield f"{_name(value)} is {types[value]}, but the callee's is {type_}"
 
     def _results(self) -> Iterator[str]:
@@ -317,7 +319,7 @@ class _GraphRules:
             yield f"has {len(graph.outputs)} outputs and {len(graph.output_names)} names for them"
         if self.typed:
             for value, type_ in zip(graph.outputs, graph.output_types, strict=True):
-                if value in graph.types and not self._same(graph.types[value], type_):
+                if value in graph.types and not self._types_match(graph.types[value], type_):
                     yield f"returns {type_}, but {_name(value)} is {graph.types[value]}"
         for state in graph.states:
             if state.next not in self.defined:
@@ -351,7 +353,7 @@ class _GraphRules:
                     yield f"{_name(value)} is to be reused, but {refusal}"
 
     def _meant_zeros(self) -> Iterator[str]:
-        """A gradient that is meant to be zero is that of a learned float of the graph, or below."""
+        """Check that each intended zero gradient belongs to a learned float, here or below."""
         graph = self.graph
         own = {value.name: value for value in (*graph.inputs, *graph.param_values())}
         heads = {call.path for call in graph.calls}
@@ -380,7 +382,7 @@ class _GraphRules:
             if value not in self.all:
                 yield f"the row {_name(value)} is made by nothing"
 
-    def _same(self, left: TensorType, right: TensorType) -> bool:
+    def _types_match(self, left: TensorType, right: TensorType) -> bool:
         sizes = self.graph.sizes
         return left == right or sizes.expand_type(left) == sizes.expand_type(right)
 

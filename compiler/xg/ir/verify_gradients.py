@@ -14,7 +14,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value, answered
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value, gradient_ports
 from xg.ir.placement import CONSTANT
 from xg.ir.primitive_gradients import STOPPING
 from xg.ir.scalar import as_scalar
@@ -61,7 +61,7 @@ class GradientFlows:
 
     def _flow(self, backward: Backward) -> GradientFlow:
         graph = backward.forward
-        given = self._given(graph)
+        given = self._dependent_values(graph)
         readers: dict[Value, list[Step | None]] = {}
         for value in graph.outputs:
             if graph.types[value].is_float:
@@ -99,8 +99,8 @@ class GradientFlows:
             or any(self.found[call.callee].learns for call in calls),
         )
 
-    def _given(self, graph: Graph) -> set[Value]:
-        """The values that depend on a parameter or an input of which a gradient is taken."""
+    def _dependent_values(self, graph: Graph) -> set[Value]:
+        """Return the values that depend on a parameter or an input with a gradient."""
 
         def may(value: Value) -> bool:
             constant = CONSTANT in graph.placements.get(value, {}).values()
@@ -296,7 +296,7 @@ class _Connections:
         """A call takes the cotangents of its results, and gives the gradients of its operands."""
         forward = call.origin
         assert forward
-        taken, given = answered(call, self.program.backwards[call.callee])
+        taken, given = gradient_ports(call, self.program.backwards[call.callee])
         for number, cotangent in zip(taken, call.inputs, strict=True):
             if not self._is_of(cotangent, forward.outputs[number]):
                 yield f"takes a cotangent of {_name(forward.outputs[number])} that is not its own"

@@ -107,14 +107,14 @@ def answers(
     return done
 
 
-def ordered(graphs: Mapping[str, Graph], *entries: str) -> dict[str, Graph]:
-    """The graphs that entries reach, callees first; raises Circular with their keys."""
+def sort_graphs(graphs: Mapping[str, Graph], *entries: str) -> dict[str, Graph]:
+    """Sort the graphs that entries reach, callees first; raises Circular with their keys."""
     keys = callees_first(entries, lambda key: (call.callee for call in graphs[key].calls))
     return {key: graphs[key] for key in keys}
 
 
-def reached(graphs: Mapping[str, Graph], entry: str) -> list[str]:
-    """The keys of the entry and all that it calls, in the order of `graphs`: callees first."""
+def reachable_keys(graphs: Mapping[str, Graph], entry: str) -> list[str]:
+    """Return the keys of the entry and all that it calls, in the order of `graphs`."""
     keys = {entry}
     for key in reversed(list(graphs)):  # callers before their callees
         if key in keys:

@@ -28,7 +28,7 @@ OWN: Final[tuple[Own, ...]] = (STRIDE, PAD, DILATION, SIDE)
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """The numbers of a use; `before` and `behind` are the zeros at both ends of the axis."""
+    """Describe the windows of a use: their sizes, and the zeros at both ends of the axis."""
 
     width: Dim
     stride: Dim
@@ -70,7 +70,7 @@ class Cutting:
         return length / self.stride + (room.constant // stride + 1)
 
     def length(self, count: Dim) -> Dim:
-        """The shortest axis that has so many windows."""
+        """Return the shortest axis that has this number of windows."""
         return self.stride * (count - 1) + self.span - self.before - self.behind
 
     def cut(self, length: Dim, count: Dim) -> Cut:
@@ -78,7 +78,7 @@ class Cutting:
         return (length, count, self.width, self.stride, self.dilation, self.before)
 
 
-def configured(
+def configure_windows(
     use: Use,
     numbers: Sequence[Cutting],
     axes: Sequence[int],
@@ -86,7 +86,7 @@ def configured(
     new: bool = False,
     channels: Dim | None = None,
 ) -> Attrs:
-    """The attributes of a use that cuts axes of its first operand, in their order.
+    """Return the attributes of a use that cuts axes of its first operand, in their order.
 
     The number of windows is what the label says, else what the numbers give; a label that has
     another axis wrong says nothing. The result has an axis more for each if the elements are `new`
@@ -111,16 +111,16 @@ def configured(
     return attributes(use, numbers, axes, lengths, counts)
 
 
-def pooled(glyph: str) -> Callable[[Use], Attrs]:
-    """A `configure` for windows of the axes in brackets, side by side without a stride."""
+def pool_configure(glyph: str) -> Callable[[Use], Attrs]:
+    """Make a `configure` for windows of the axes in brackets, side by side without a stride."""
 
     def configure(use: Use) -> Attrs:
         if use.axes is None:
-            help = (f"name it: {glyph}[{use.windowed()}](k=2)",)
+            help = (f"name it: {glyph}[{use.window_axes()}](k=2)",)
             raise Misuse(f"{glyph} does not know of which axis", help=help)
         axes = sorted(use.named_axes())
         numbers = Cutting.of(use, use.own["k"], stride=use.own["k"])
-        return configured(use, [numbers] * len(axes), axes)
+        return configure_windows(use, [numbers] * len(axes), axes)
 
     return configure
 
@@ -169,7 +169,7 @@ def _facts(numbers: Cutting, length: Dim, count: Dim) -> tuple[AtMost, AtMost]:
 
 
 def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
-    """The numbers of windows are those of the axes."""
+    """Return the constraints between windows and their axes that some sizes may violate."""
     del types
     found: list[AtMost] = []
     for sizes, behind in zip(attrs["cuts"], attrs["behind"], strict=True):
@@ -185,7 +185,7 @@ def _holds(fact: AtMost) -> bool:
 
 
 def cut(x: Expr, axes: Sequence[int], cuts: Sequence[Cut]) -> Expr:
-    """Windows of each axis, their elements as a new axis behind it."""
+    """Cut windows from each axis, with their elements as a new axis after it."""
     for axis, sizes in zip(axes, cuts, strict=True):
         x = window(x, axis, Windows(*sizes))
     return x

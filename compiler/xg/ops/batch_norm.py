@@ -79,11 +79,11 @@ def forward(
     """
     del momentum  # for what moves them
     center = reduce_mean(x, axes, keep=False)
-    trained = None if mean is None else _trained()
+    trained = None if mean is None else _training_flag()
     if mean is not None and trained is not None:
         center = where(trained > 0.0, center, stop(mean))
     center = center.named("center")
-    centred = (x - _beside(center, x, axes)).named("centred")
+    centred = (x - _align_channels(center, x, axes)).named("centred")
     spread = reduce_mean(centred**2, axes, keep=False)
     caches = {"center": center}
     if variance is not None and trained is not None:
@@ -91,13 +91,13 @@ def forward(
         caches |= {"moved_to": where(trained > 0.0, unbiased, stop(variance)), "trained": trained}
         spread = where(trained > 0.0, spread, stop(variance)).named("spread")
     caches["rstd"] = rstd = (1.0 / sqrt(spread + eps)).named("rstd")
-    y = centred * _beside(rstd, x, axes)
-    y = y if gamma is None else y * _beside(gamma, x, axes)
-    return y if beta is None else y + _beside(beta, x, axes), caches
+    y = centred * _align_channels(rstd, x, axes)
+    y = y if gamma is None else y * _align_channels(gamma, x, axes)
+    return y if beta is None else y + _align_channels(beta, x, axes), caches
 
 
-def _trained() -> Expr:
-    """Whether there is a seed: a number that is always drawn as 1, and whose mean is 0."""
+def _training_flag() -> Expr:
+    """Return 1 if there is a seed, as a draw that always gives 1, and else its mean, 0."""
     return draw(broadcast(const(0.0), (ONE,)), "bernoulli", as_scalar(1.0)).named("trained")
 
 
@@ -113,21 +113,21 @@ def adjoint(
     axes: Sequence[int],
 ) -> tuple[Expr | None, ...]:
     """As of LN, over other axes; running statistics have none, and are constants of X."""
-    x_hat = ((x - _beside(center, x, axes)) * _beside(rstd, x, axes)).named("x_hat")
-    dx_hat = dy if gamma is None else (dy * _beside(gamma, x, axes)).named("dx_hat")
+    x_hat = ((x - _align_channels(center, x, axes)) * _align_channels(rstd, x, axes)).named("x_hat")
+    dx_hat = dy if gamma is None else (dy * _align_channels(gamma, x, axes)).named("dx_hat")
     first, second = (reduce_mean(each, axes, keep=False) for each in (dx_hat, dx_hat * x_hat))
     if trained is not None:
         first, second = trained * first, trained * second
-    dx = _beside(rstd, x, axes) * (
-        dx_hat - _beside(first, x, axes) - x_hat * _beside(second, x, axes)
+    dx = _align_channels(rstd, x, axes) * (
+        dx_hat - _align_channels(first, x, axes) - x_hat * _align_channels(second, x, axes)
     )
     dgamma = None if gamma is None else reduce_sum(dy * x_hat, axes, keep=False)
     dbeta = None if beta is None else reduce_sum(dy, axes, keep=False)
     return dx, dgamma, dbeta, None, None
 
 
-def _beside(param: Expr, x: Expr, axes: Sequence[int]) -> Expr:
-    """A number for each channel where it broadcasts along the others."""
+def _align_channels(param: Expr, x: Expr, axes: Sequence[int]) -> Expr:
+    """Reshape a number for each channel so that it broadcasts along the other axes."""
     if tuple(axes) == tuple(range(-x.rank, len(axes) - x.rank)):
         return param
     shape = tuple(ONE if i in axes else x.shape[i] for i in range(-x.rank, 0))

@@ -14,7 +14,7 @@ from xg.ir.use import Attrs, Misuse, Number, Use
 
 def configure(use: Use) -> Attrs:
     """The shape that the brackets list."""
-    return {**use.own, "shape": use.bracketed("bernoulli", "bernoulli[B, S](0.5)")}
+    return {**use.own, "shape": use.bracket_sizes("bernoulli", "bernoulli[B, S](0.5)")}
 
 
 def limits(numbers: Mapping[str, float]) -> Misuse | None:

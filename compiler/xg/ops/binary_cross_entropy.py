@@ -56,7 +56,7 @@ def _over(a: Expr, p: Expr) -> Expr:
 
 
 def describe(attrs: Attrs) -> Description:
-    """Of probabilities or of logits, averaged or summed."""
+    """Describe the loss: from probabilities or from logits, averaged or summed."""
     reduce, share = ("mean", " / n") if attrs["reduction"] == "mean" else ("Σ", "")
     if attrs["form"] == "logits":
         return Description(

@@ -25,14 +25,14 @@ def configure(use: Use) -> Attrs:
             )
         return _attrs(type_.shape, shape, _fit(use, type_.shape, shape), shape)
     if use.axes.target is None:
-        leading = use.bracketed("BC", "BC[B, S]")
+        leading = use.bracket_sizes("BC", "BC[B, S]")
         atoms = (*leading, *type_.shape)
         return _attrs(type_.shape, atoms, tuple(range(len(leading))), atoms)
-    return _mapped(use, type_.shape, use.axes.source, use.axes.target)
+    return _map_attrs(use, type_.shape, use.axes.source, use.axes.target)
 
 
 def _fit(use: Use, shape: Shape, wanted: Shape) -> tuple[int, ...]:
-    """The new axes of `wanted`: those in front if `shape` is its end, else the only way."""
+    """Find the new axes of `wanted`: the first ones if `shape` is its end, or the only choice."""
     extra = len(wanted) - len(shape)
     if extra >= 0 and wanted[extra:] == shape:
         return tuple(range(extra))
@@ -53,10 +53,10 @@ def _fit(use: Use, shape: Shape, wanted: Shape) -> tuple[int, ...]:
     )
 
 
-def _mapped(
+def _map_attrs(
     use: Use, shape: Shape, source: Sequence[Sequence[Axis]], target: Sequence[Sequence[Axis]]
 ) -> Attrs:
-    dims = _named(use, shape, source)
+    dims = _axes_by_letter(use, shape, source)
     flat = [axis for group in target for axis in group]
     names = [axis.name for axis in flat if axis.name in dims]
     if names != [group[0].name for group in source if group[0].name]:
@@ -74,8 +74,8 @@ def _mapped(
     return _attrs(shape, atoms, new, merged)
 
 
-def _named(use: Use, shape: Shape, source: Sequence[Sequence[Axis]]) -> dict[str, Dim]:
-    """The axes of the operand by their letters; those of 1 may have none."""
+def _axes_by_letter(use: Use, shape: Shape, source: Sequence[Sequence[Axis]]) -> dict[str, Dim]:
+    """Return the axes of the operand by their letters; axes of 1 may have no letter."""
     if len(source) != len(shape):
         raise Misuse(f"BC names {len(source)} axes of {use.spell(shape)}")
     dims: dict[str, Dim] = {}

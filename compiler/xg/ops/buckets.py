@@ -65,7 +65,7 @@ def _as_bit(condition: Expr) -> Expr:
 
 
 def describe(attrs: Attrs) -> Description:
-    """Of both directions, or of the past."""
+    """Describe the buckets: for both directions, or for the past only."""
     near = "b(d) = d below n/2, else min(n - 1, n/2 + floor(n/2 · log(2d/n) / log(2 far/n)))"
     meaning = "the bucket of the distance from a query to a key"
     if attrs["direction"] == "past":

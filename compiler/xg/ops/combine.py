@@ -13,7 +13,7 @@ LETTERS: Final = "abcdefgh"
 
 
 def configure(use: Use) -> Attrs:
-    """Refuse places of others, and weights that are not one for each place."""
+    """Reject places that do not fit the experts, and weights that are not one for each place."""
     y, slot, g = use.types
     if len(y.shape) < 3 or slot.shape[:-2] != y.shape[:-3] or len(slot.shape) < 2:
         raise Misuse(

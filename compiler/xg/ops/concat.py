@@ -19,19 +19,19 @@ def configure(use: Use) -> Attrs:
     """
     shapes = [type_.shape for type_ in use.types]
     said = "C puts its operands one after the other along one axis", "C[S]"
-    named = use.listed(*said)
+    named = use.bracket_axis(*said)
     if named is not None and named.place is not None:
         use.one_axis(*said)  # which refuses a place that there is not
     if any(len(shape) != len(shapes[0]) for shape in shapes):
         listed = ", ".join(use.spell(shape) for shape in shapes)
         raise Misuse(f"C puts together tensors of one rank, not {listed}")
     joined = {axis: put for axis in range(-len(shapes[0]), 0) if (put := _put(shapes, axis))}
-    axes = _named(use, shapes[0], joined, named) if named else _reaching(use, joined)
+    axes = _bracket_axes(use, shapes[0], joined, named) if named else _reaching(use, joined)
     if len(axes) != 1:
         listed = ", ".join(use.spell(shape) for shape in shapes)
         goal = f" to {use.spell(use.target)}" if use.target else ""
         if not axes:
-            raise _refused(use, f"C cannot put {listed} together{goal}", joined, named)
+            raise _refusal(use, f"C cannot put {listed} together{goal}", joined, named)
         names = " or ".join(f"C[{use.axis(shapes[0], axis)}]" for axis in axes)
         help = (f"name the axis, {names}, or give its edge a shape",)
         raise Misuse(f"C can put {listed} together{goal} along more than one axis", help=help)
@@ -49,8 +49,8 @@ def _put(shapes: list[Shape], axis: int) -> Shape | None:
     return tuple(put)
 
 
-def _named(use: Use, first: Shape, joined: Mapping[int, Shape], named: Axis) -> list[int]:
-    """The axes that the brackets may mean: by their place, or their name before or behind."""
+def _bracket_axes(use: Use, first: Shape, joined: Mapping[int, Shape], named: Axis) -> list[int]:
+    """Return the axes the brackets may mean: by place, or by name before or after joining."""
     if named.place is not None:
         return [axis for axis in joined if axis == named.place]
     for shapes in (dict.fromkeys(joined, first), joined):
@@ -61,11 +61,11 @@ def _named(use: Use, first: Shape, joined: Mapping[int, Shape], named: Axis) -> 
 
 
 def _reaching(use: Use, joined: Mapping[int, Shape]) -> list[int]:
-    """The axes along which the shape of the label comes out, all where there is none."""
+    """Return the axes along which the result has the label's shape, or all without a label."""
     return [axis for axis, put in joined.items() if use.target in (None, put)]
 
 
-def _refused(use: Use, said: str, joined: Mapping[int, Shape], named: Axis | None) -> Misuse:
+def _refusal(use: Use, said: str, joined: Mapping[int, Shape], named: Axis | None) -> Misuse:
     if named is None or not joined:
         return Misuse(f"{said} along any axis")
     wanted = _reaching(use, joined) or joined

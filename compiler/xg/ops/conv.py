@@ -12,7 +12,7 @@ from xg.ir.prim import Expr, contract, reshape, transpose
 from xg.ir.scalar import Scalar, size
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Length, Misuse, Tensor, Use
-from xg.ir.windows import OWN, Cut, Cutting, configured, cut, facts
+from xg.ir.windows import OWN, Cut, Cutting, configure_windows, cut, facts
 
 LETTERS: Final = "abcdefgh"
 
@@ -39,7 +39,7 @@ def configure(use: Use) -> Attrs:
     _refuse_channels(use, len(axes), groups)
     numbers = [Cutting.of(use, width) for width in kernel[: len(axes)]]
     same = numbers[0]
-    attrs = {**configured(use, numbers, axes, channels=kernel[-1]), "groups": groups}
+    attrs = {**configure_windows(use, numbers, axes, channels=kernel[-1]), "groups": groups}
     if (
         any(replace(each, width=same.width) != same for each in numbers)
         or same.before != same.behind
@@ -71,12 +71,12 @@ def _refuse_channels(use: Use, along: int, groups: Dim) -> None:
 
 
 def _in_order(use: Use, axes: tuple[int, ...]) -> tuple[str, ...]:
-    """How the axes in brackets come to stand in front of the channels, and these last.
+    """Suggest how to move the axes in brackets before the channels, which come last.
 
     The channels are the axis that the kernel fits, as xg or torch orders it.
     """
     shape, kernel = use.types[0].shape, use.types[1].shape
-    along, widths = use.windowed(len(kernel) - 2), len(kernel) - 2
+    along, widths = use.window_axes(len(kernel) - 2), len(kernel) - 2
     named = (f"name those before the channels: conv[{along}](…) of {use.spell(shape)}",)
     if widths < 1:
         return named
@@ -103,7 +103,7 @@ def _in_order(use: Use, axes: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _along(use: Use, shape: Shape, count: int) -> str:
-    """A convolution along so many axes in front of the last."""
+    """Spell a convolution along `count` axes before the last."""
     return f"conv[{', '.join(use.axis(shape, at) for at in range(-1 - count, -1))}](…)"
 
 
@@ -116,7 +116,7 @@ def _as_torch_has_it(use: Use, groups: Dim) -> bool:
 
 
 def _of_elsewhere(along: int) -> str:
-    """The order of the axes of a kernel, beside that of torch."""
+    """Explain the order of a kernel's axes next to the order in torch."""
     widths = ", ".join("k" * along)
     return f"a kernel [D, C/groups, {widths}] of elsewhere is [{widths}, C/groups, D] here"
 
@@ -136,7 +136,7 @@ def forward(
     del behind, numbers  # for the facts, and for kernels
     windows = cut(x, axes, cuts)  # [.., H', k, W', k, C]
     if groups != ONE:
-        y = _grouped(windows, K, len(axes), groups)
+        y = _grouped_conv(windows, K, len(axes), groups)
         return y if b is None else y + b
     rank = x.rank - 1 - len(axes)
     counts = range(rank, windows.rank - 1, 2)
@@ -149,8 +149,8 @@ def forward(
     return y if b is None else y + b
 
 
-def _grouped(windows: Expr, K: Expr, along: int, groups: Dim) -> Expr:
-    """Each group of channels by its own part of the kernel."""
+def _grouped_conv(windows: Expr, K: Expr, along: int, groups: Dim) -> Expr:
+    """Convolve each group of channels with its own part of the kernel."""
     rank, width = windows.rank - 1 - 2 * along, product(K.shape[:-1])
     split = reshape(windows, (*windows.shape[:-1], groups, K.shape[-2]))
     counts = range(rank, rank + 2 * along, 2)

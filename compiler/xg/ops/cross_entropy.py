@@ -55,7 +55,7 @@ def configure(use: Use) -> Attrs:
 
 
 def _classes_elsewhere(use: Use, logits: Shape, targets: TensorType) -> tuple[str, ...]:
-    """How the classes come to be the last axis, as which torch has the second."""
+    """Suggest how to make the classes the last axis; in torch they are the second."""
     letters = use.letters(logits)
     for axis, dim in enumerate(logits):
         if dim == targets.range and (*logits[:axis], *logits[axis + 1 :]) == targets.shape:
@@ -135,12 +135,12 @@ def _counts(t: Expr, w: Expr | None, ignore: Scalar | None) -> Expr | None:
 
 
 def _target(t: Expr, counts: Expr | None) -> Expr:
-    """The targets, 0 instead of those that do not count: they may point nowhere."""
+    """Return the targets, with 0 for each one that does not count: it may point nowhere."""
     return t if counts is None else where(counts, t, integer(0))
 
 
 def _divisor(counts: Expr | None, count: Scalar) -> Expr | Scalar:
-    """By what a mean divides: `count`, or the number of those that count."""
+    """Return what a mean divides by: `count`, or the number of targets that count."""
     if counts is None:
         return count
     ones = where(counts, 1.0, 0.0)

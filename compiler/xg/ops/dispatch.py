@@ -1,4 +1,4 @@
-"""Tokens sent to the places of their experts (Lepikhin et al. 2020), as many as have room."""
+"""Send tokens to their experts while these have free places (Lepikhin et al. 2020)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xg.ir.use import Attrs, Data, Length, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:
-    """The numbers of places are in `range`: the last one is that of none."""
+    """Check the operands, and count the places in `range`: the last one stands for no place."""
     x, ids = use.types
     experts, capacity = use.own["experts"], use.own["capacity"]
     if len(x.shape) < 2 or ids.shape[:-1] != x.shape[:-1]:

@@ -15,7 +15,7 @@ from xg.ir.use import Attrs, Number, Use
 
 def configure(use: Use) -> Attrs:
     """The shape that the brackets list."""
-    return {**use.own, "shape": use.bracketed("fill", "fill[B, S](0)")}
+    return {**use.own, "shape": use.bracket_sizes("fill", "fill[B, S](0)")}
 
 
 def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:

@@ -1,4 +1,4 @@
-"""Positions of an axis by their numbers, with axes in front that both have."""
+"""Look up positions of an axis by number, for each place of the leading axes."""
 
 from __future__ import annotations
 

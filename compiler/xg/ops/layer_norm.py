@@ -52,9 +52,9 @@ def forward(
     rstd = (1.0 / sqrt(reduce_mean(centred**2, axis) + eps)).named("rstd")
     y = centred * rstd
     if gamma is not None:
-        y = y * _beside(gamma, axis)
+        y = y * _align_axis(gamma, axis)
     if beta is not None:
-        y = y + _beside(beta, axis)
+        y = y + _align_axis(beta, axis)
     return y, {"mean": mean, "rstd": rstd}
 
 
@@ -71,15 +71,15 @@ def adjoint(
     """The seed's dLN from the cached statistics: dX, dγ, dβ."""
     axis = -1 if axis is None else axis
     x_hat = ((x - mean) * rstd).named("x_hat")
-    dx_hat = dy if gamma is None else (dy * _beside(gamma, axis)).named("dx_hat")
+    dx_hat = dy if gamma is None else (dy * _align_axis(gamma, axis)).named("dx_hat")
     dx = rstd * (dx_hat - reduce_mean(dx_hat, axis) - x_hat * reduce_mean(dx_hat * x_hat, axis))
     dgamma = None if gamma is None else _along(dy * x_hat, gamma, axis)
     dbeta = None if beta is None else _along(dy, beta, axis)
     return dx, dgamma, dbeta
 
 
-def _beside(param: Expr, axis: int) -> Expr:
-    """γ or β where it broadcasts along an axis that is not the last."""
+def _align_axis(param: Expr, axis: int) -> Expr:
+    """Reshape γ or β so that it broadcasts along an axis that is not the last."""
     return param if axis == -1 else reshape(param, (*param.shape, *(ONE,) * (-1 - axis)))
 
 

@@ -87,7 +87,7 @@ def forward(a: Expr, b: Expr, *, spec: str) -> Expr:
 
 
 def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
-    """Both gradients are products again; a shared second operand sums over the leading axes."""
+    """Return two products as gradients; a shared second operand sums over the leading axes."""
     inputs, out = str(attrs["spec"]).split("->")
     a, b = inputs.split(",")
     return {

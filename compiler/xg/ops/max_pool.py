@@ -10,7 +10,7 @@ from xg.ir.dim import ONE, Dim
 from xg.ir.op import Convention, Op
 from xg.ir.prim import Expr, broadcast, const, reduce_max, reshape, where
 from xg.ir.use import Length
-from xg.ir.windows import OWN, Cut, cut, facts, pooled
+from xg.ir.windows import OWN, Cut, cut, facts, pool_configure
 
 
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
@@ -56,7 +56,7 @@ OP: Final = Op(
     family="reduce",
     own=(Length("k"), *OWN),
     forward=forward,
-    configure=pooled("maxpool"),
+    configure=pool_configure("maxpool"),
     brackets="axes",
     facts=facts,
     conventions=CONVENTIONS,

@@ -9,7 +9,7 @@ from xg.ir.dim import Dim
 from xg.ir.op import Convention, Op
 from xg.ir.prim import Expr, reduce_mean
 from xg.ir.use import Length
-from xg.ir.windows import PAD, STRIDE, Cut, cut, facts, pooled
+from xg.ir.windows import PAD, STRIDE, Cut, cut, facts, pool_configure
 
 
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
@@ -59,7 +59,7 @@ OP: Final = Op(
     family="reduce",
     own=(Length("k"), STRIDE, PAD),
     forward=forward,
-    configure=pooled("meanpool"),
+    configure=pool_configure("meanpool"),
     brackets="axes",
     facts=facts,
     conventions=CONVENTIONS,

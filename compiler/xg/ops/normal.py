@@ -14,7 +14,7 @@ from xg.ir.use import Attrs, Misuse, Number, Use
 
 def configure(use: Use) -> Attrs:
     """The shape that the brackets list."""
-    return {**use.own, "shape": use.bracketed("normal", "normal[B, S](1)")}
+    return {**use.own, "shape": use.bracket_sizes("normal", "normal[B, S](1)")}
 
 
 def limits(numbers: Mapping[str, float]) -> Misuse | None:

@@ -24,27 +24,27 @@ def configure(use: Use) -> Attrs:
     if use.axes is not None:
         if use.axes.target is None:
             raise Misuse("R needs both sides of its map", help=("R[b, s, (h, d) -> b, h, s, d]",))
-        return _mapped(use, shape, use.axes.source, use.axes.target)
+        return _map_attrs(use, shape, use.axes.source, use.axes.target)
     if use.target is None:
         written = "b, s, (h, d) -> b, h, s, d" if len(shape) < 4 else "b, h, s, d -> b, s, (h, d)"
         raise Misuse(
             f"R does not know what to make of {use.spell(shape)}",
             help=(f"give its edge a shape, or write the map: R[{written}]",),
         )
-    return _inferred(use, shape, use.target)
+    return _infer_attrs(use, shape, use.target)
 
 
-def _inferred(use: Use, shape: Shape, target: Shape) -> Attrs:
-    """The layout that keeps the flattened order, or the only one that names tell."""
+def _infer_attrs(use: Use, shape: Shape, target: Shape) -> Attrs:
+    """Find the layout that keeps the flattened order, or the only one that names allow."""
     source = [dim for dim in shape if dim != ONE]
     dims = [dim for dim in target if dim != ONE]
-    in_order = _refined(source, dims)
+    in_order = _refine_layout(source, dims)
     named: dict[Layout, None] = {}
     moves = False
     for layout in (_layout(source, dims, way) for way in _ways(source, dims, ())):
         if _moves_numbers(layout):
             moves = True
-        elif _moved(layout):
+        elif _has_new_order(layout):
             named[layout] = None
         elif not in_order:
             in_order = [layout]
@@ -56,7 +56,7 @@ def _inferred(use: Use, shape: Shape, target: Shape) -> Attrs:
         raise Misuse(
             f"R cannot make {use.spell(target)} from {use.spell(shape)} "
             + _why(several=bool(candidates), moves=moves),
-            help=written or _counted(use, shape, target),
+            help=written or _compare_counts(use, shape, target),
         )
     ((atoms, order),) = candidates
     return {"operand": shape, "atoms": atoms, "order": order, "shape": target}
@@ -74,8 +74,8 @@ def _example(shape: Shape, target: Shape) -> str:
     return f"R[{sides[0]} -> {sides[1]}] keeps the order"
 
 
-def _counted(use: Use, shape: Shape, target: Shape) -> tuple[str, ...]:
-    """The numbers of elements, where the shapes have different ones."""
+def _compare_counts(use: Use, shape: Shape, target: Shape) -> tuple[str, ...]:
+    """Return a help with the numbers of elements, if the shapes have different ones."""
     before, after = (use.sizes.fold(product(each)) for each in (shape, target))
     if before == after:
         return ()
@@ -93,8 +93,8 @@ def _why(*, several: bool, moves: bool) -> str:
     return "by splitting, merging and reordering axes"
 
 
-def _moved(layout: Layout) -> bool:
-    """Whether elements come in another order."""
+def _has_new_order(layout: Layout) -> bool:
+    """Return whether elements come in another order."""
     atoms, order = layout
     return order != tuple(range(len(atoms)))
 
@@ -106,8 +106,8 @@ def _moves_numbers(layout: Layout) -> bool:
     return numbers != sorted(numbers)
 
 
-def _refined(source: Sequence[Dim], target: Sequence[Dim]) -> list[Layout]:
-    """The layout that keeps the flattened order where axes are split and merged at once, if any."""
+def _refine_layout(source: Sequence[Dim], target: Sequence[Dim]) -> list[Layout]:
+    """Return the layout that keeps the order when axes are split and merged at once, if any."""
     atoms: list[Dim] = []
     left, right = list(source), list(target)
     while left and right:
@@ -176,7 +176,7 @@ def _layout(source: Sequence[Dim], target: Sequence[Dim], way: Sequence[Pair]) -
     return sizes, tuple(order)
 
 
-def _mapped(
+def _map_attrs(
     use: Use, shape: Shape, source: Sequence[Sequence[Axis]], target: Sequence[Sequence[Axis]]
 ) -> Attrs:
     if len(source) != len(shape):

@@ -117,7 +117,7 @@ class _Slowed(NamedTuple):
     trained: Scalar
 
     def speed(self, speed: Expr, width: Dim, base: Scalar) -> Expr:
-        """The speeds of all pairs, from those of the `base`."""
+        """Return the speeds of all pairs, slowed from the speeds that the `base` gives."""
         kept = self._by_pairs(width, base) if self.change == "pairs" else self._by_turns(speed)
         kept = kept.named("kept")
         return (speed * ((1.0 - kept) / self.factor + kept)).named("slowed")
@@ -137,7 +137,7 @@ class _Slowed(NamedTuple):
         return 1.0 - minimum(maximum(change, 0.0), 1.0)
 
     def _pair(self, turns: Scalar, width: Dim, base: Scalar) -> Scalar:
-        """The pair of so many turns in the `trained` positions, as a real number."""
+        """Return the pair, as a real number, that turns `turns` times in `trained` positions."""
         ratio = function("log", _turns(turns, self.trained))
         return size(width) * ratio / (as_scalar(2.0) * function("log", base))
 

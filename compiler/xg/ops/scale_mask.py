@@ -56,17 +56,17 @@ def _axes(use: Use) -> Axes:
 
 def forward(a: Expr, m: Expr | None, *, scale: Scalar, mask: str, axes: Axes | None = None) -> Expr:
     """``scale a``, and -inf where `m` is 0 or where a key comes later than its query."""
-    return _masked(a if scale == as_scalar(1.0) else a * scale, m, mask, axes, float("-inf"))
+    return _apply_mask(a if scale == as_scalar(1.0) else a * scale, m, mask, axes, float("-inf"))
 
 
 def adjoint(
     dz: Expr, m: Expr | None, *, scale: Scalar, mask: str, axes: Axes | None = None
 ) -> tuple[Expr]:
     """``scale dZ``, and 0 where masked."""
-    return (_masked(dz if scale == as_scalar(1.0) else dz * scale, m, mask, axes, 0.0),)
+    return (_apply_mask(dz if scale == as_scalar(1.0) else dz * scale, m, mask, axes, 0.0),)
 
 
-def _masked(x: Expr, m: Expr | None, mask: str, axes: Axes | None, hidden: Operand) -> Expr:
+def _apply_mask(x: Expr, m: Expr | None, mask: str, axes: Axes | None, hidden: Operand) -> Expr:
     shown = x if m is None else where(m > 0.0, x, hidden)
     if mask == "none":
         return shown
@@ -80,7 +80,7 @@ def _masked(x: Expr, m: Expr | None, mask: str, axes: Axes | None, hidden: Opera
 
 
 def _along(positions: Expr, count: Dim, axis: int) -> Expr:
-    """Positions along an axis, counted from the end, for every place of the axes behind it."""
+    """Reshape positions along an axis, counted from the end, to broadcast over later axes."""
     return reshape(positions, (count, *[ONE] * (-axis - 1))) if axis != -1 else positions
 
 

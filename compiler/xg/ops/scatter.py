@@ -12,7 +12,7 @@ from xg.ir.use import Attrs, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:
-    """The axis that is made, the first of those in brackets, and the length of the new one."""
+    """Return the axis to make, the first axis in brackets, and the length of the new axis."""
     if use.axes is None:
         raise Misuse("scatter does not know which axes go", help=("name them: scatter[k]<-ids",))
     x, ids = use.types

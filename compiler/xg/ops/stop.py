@@ -1,4 +1,4 @@
-"""The end of a gradient: the forward pass goes on, the backward pass does not."""
+"""Stop a gradient: the forward pass continues, the backward pass does not."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def configure(use: Use) -> Attrs:
     if len(shape) < 2:
         raise Misuse(f"T needs two axes; {use.spell(shape)} has {len(shape)}")
     if use.axes is not None:
-        return {"order": _mapped(use, use.axes)}
+        return {"order": _axis_order(use, use.axes)}
     identity = tuple(range(len(shape)))
     swapped = (*identity[:-2], identity[-1], identity[-2])
     if use.target is None:
@@ -39,7 +39,7 @@ def configure(use: Use) -> Attrs:
     return {"order": ways[0]}
 
 
-def _mapped(use: Use, axes: AxisMap) -> tuple[int, ...]:
+def _axis_order(use: Use, axes: AxisMap) -> tuple[int, ...]:
     if any(axis.size for group in (*axes.source, *(axes.target or ())) for axis in group):
         raise Misuse("T makes no new axes: sizes in its map are not read")
     if any(len(group) != 1 for group in (*axes.source, *(axes.target or ()))):

@@ -14,7 +14,7 @@ from xg.ir.use import Attrs, Misuse, Number, Use
 
 def configure(use: Use) -> Attrs:
     """The shape that the brackets list."""
-    return {**use.own, "shape": use.bracketed("uniform", "uniform[B, S](0, 1)")}
+    return {**use.own, "shape": use.bracket_sizes("uniform", "uniform[B, S](0, 1)")}
 
 
 def limits(numbers: Mapping[str, float]) -> Misuse | None:

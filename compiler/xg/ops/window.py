@@ -12,16 +12,16 @@ from xg.ir.dim import Dim
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr
 from xg.ir.use import Attrs, Length, Misuse, Use
-from xg.ir.windows import OWN, Cut, Cutting, configured, cut, facts
+from xg.ir.windows import OWN, Cut, Cutting, configure_windows, cut, facts
 
 
 def configure(use: Use) -> Attrs:
     """`axes` counted from the end, and the windows of each."""
     if use.axes is None:
-        help = (f"name it: window[{use.windowed()}](k=3)",)
+        help = (f"name it: window[{use.window_axes()}](k=3)",)
         raise Misuse("window does not know of which axis", help=help)
     axes = sorted(use.named_axes())
-    return configured(use, [Cutting.of(use, use.own["k"])] * len(axes), axes, new=True)
+    return configure_windows(use, [Cutting.of(use, use.own["k"])] * len(axes), axes, new=True)
 
 
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:

@@ -25,8 +25,8 @@ from xg.ir.graph import (
     IRProgram,
     Step,
     Value,
-    answered,
     carried_ports,
+    gradient_ports,
 )
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.parameters import moves, moving
@@ -43,7 +43,7 @@ def differentiate(program: IRProgram) -> IRProgram:
     """The program with a backward graph for each of its graphs."""
     backwards: dict[str, Backward] = {}
     learning: set[str] = set()
-    moved, carried = moves(program), _carried(program)
+    moved, carried = moves(program), _carried_inputs(program)
     for key, graph in program.graphs.items():
         backward = _Reverse(
             graph, program.graphs, backwards, learning, moved, carried.get(key, ())
@@ -54,7 +54,7 @@ def differentiate(program: IRProgram) -> IRProgram:
     return replace(program, backwards=backwards)
 
 
-def _carried(program: IRProgram) -> dict[str, tuple[Value, ...]]:
+def _carried_inputs(program: IRProgram) -> dict[str, tuple[Value, ...]]:
     """Return the float inputs of each callee that a repeat or a loop carries between rounds."""
     found: dict[str, dict[Value, None]] = {}
     for graph in program.graphs.values():
@@ -107,9 +107,9 @@ class _Reverse:
                 else:
                     self._call(step)
         zeros = self._carry_zeros()
-        gradients = {value: self._named(total) for value, total in self._gradients().items()}
-        steps = tuple(self._renamed(step) for step in self.steps)
-        graph, types = self.graph, {self._named(v): type_ for v, type_ in self.types.items()}
+        gradients = {value: self._rename_value(total) for value, total in self._gradients().items()}
+        steps = tuple(self._rename_step(step) for step in self.steps)
+        graph, types = self.graph, {self._rename_value(v): type_ for v, type_ in self.types.items()}
         saved = self._saved(steps)
         read = (*saved, *(value for step in steps for value in step.inputs))
         types |= {value: graph.types[value] for value in read if value in graph.types}
@@ -131,7 +131,7 @@ class _Reverse:
             saved=saved,
             cotangents=seeds,
             gradients=gradients,
-            of={self._named(part): value for part, value in self.of.items()},
+            of={self._rename_value(part): value for part, value in self.of.items()},
             totals=self._totals(),
             zeros=zeros,
         )
@@ -164,7 +164,7 @@ class _Reverse:
     def _totals(self) -> dict[Value, Value]:
         """The cotangent of each forward value that some step asked for."""
         whole = ((value, parts) for value, parts in self.parts.items() if len(parts) == 1)
-        return {value: self._named(part) for value, (part,) in whole}
+        return {value: self._rename_value(part) for value, (part,) in whole}
 
     def _saved(self, steps: Sequence[Step]) -> tuple[Value, ...]:
         """Forward values that the steps read, in forward order; parameters need not be saved.
@@ -292,7 +292,7 @@ class _Reverse:
 
     def _call(self, call: Call) -> None:
         callee, backward = self.graphs[call.callee], self.backwards[call.callee]
-        taken, given = answered(call, backward)
+        taken, given = gradient_ports(call, backward)
         if call.loop is None:
             self._merge(call, callee)
         cotangents = self._cotangents([call.outputs[number] for number in taken], call.span)
@@ -321,12 +321,12 @@ class _Reverse:
 
     # ---- names ----------------------------------------------------------------------------------
 
-    def _named(self, value: Value) -> Value:
+    def _rename_value(self, value: Value) -> Value:
         return self.names.get(value, value)
 
-    def _renamed(self, step: Step) -> Step:
-        inputs = tuple(map(self._named, step.inputs))
-        return replace(step, inputs=inputs, outputs=tuple(map(self._named, step.outputs)))
+    def _rename_step(self, step: Step) -> Step:
+        inputs = tuple(map(self._rename_value, step.inputs))
+        return replace(step, inputs=inputs, outputs=tuple(map(self._rename_value, step.outputs)))
 
 
 def _active(
@@ -466,7 +466,7 @@ class _Again:
             types={**types, **self.backward.types, **self.copies},
         )
 
-    def _is_kept(self, value: Value) -> bool:
+    def _keeps(self, value: Value) -> bool:
         """Whether a forward value is kept: it is an input, or said to be, or was kept before."""
         said = self.said.get(value)
         if value not in self.makers or said == "keep":
@@ -480,7 +480,7 @@ class _Again:
             value = waiting[-1]
             if value in self.there:
                 waiting.pop()
-            elif self._is_kept(value):
+            elif self._keeps(value):
                 self.saved.add(value)
                 self.there.add(value)
             else:
@@ -493,7 +493,7 @@ class _Again:
                 self.there.update(made(step))
 
     def _outputs(self, step: Step) -> tuple[Value, ...]:
-        """The values of a step that runs again: others in the place of those that were kept."""
+        """Return the outputs of a step that runs again, with copies in place of saved values."""
         outputs = list(step.outputs)
         for place, value in enumerate(outputs):
             if value in self.saved:

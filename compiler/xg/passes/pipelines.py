@@ -1,4 +1,4 @@
-"""Every sequence of passes that the compiler runs; nothing else puts passes in order.
+"""Define every pipeline of passes; no other module puts passes in order.
 
 The picture of docs/architecture.md shows them. `run(PARALLEL, typed)` gives the program after each.
 """
@@ -57,8 +57,8 @@ class History:
         """The program after the last pass of that name; KeyError if none ran."""
         return dict(self.stages)[name]
 
-    def then(self, pipeline: tuple[Pass, ...]) -> History:
-        """The history continued by further passes; the program is verified after each.
+    def run_passes(self, pipeline: tuple[Pass, ...]) -> History:
+        """Run further passes and return the longer history; verify the program after each.
 
         Raises BrokenProgram, naming the pass, where `XG_VERIFY` is set and a program breaks a rule
         of the IR.
@@ -76,7 +76,7 @@ class History:
 
 def run(pipeline: tuple[Pass, ...], program: IRProgram, start: str = "infer") -> History:
     """Run the passes of a pipeline; `start` names the program that it begins with."""
-    return History(((start, program),)).then(pipeline)
+    return History(((start, program),)).run_passes(pipeline)
 
 
 def _verify(program: IRProgram, name: str, verified: IRProgram | None) -> None:

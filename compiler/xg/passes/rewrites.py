@@ -11,7 +11,7 @@ from xg.ir.content import prune
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Step, Value
 from xg.ir.tensor import Sizes
-from xg.ir.walk import reached
+from xg.ir.walk import reachable_keys
 
 
 def drop_mesh(program: IRProgram) -> IRProgram:
@@ -55,7 +55,7 @@ def eliminate_dead(program: IRProgram) -> IRProgram:
         alive = {key: _alive(graph, lent) for key, graph in program.graphs.items()}
         same = all(alive[key] is graph for key, graph in program.graphs.items())
         program = replace(
-            program, graphs={key: alive[key] for key in reached(alive, program.entry)}
+            program, graphs={key: alive[key] for key in reachable_keys(alive, program.entry)}
         )
         if same:
             return program
@@ -161,7 +161,7 @@ def _is_piece(main: Graph, run: Sequence[Apply | Call]) -> bool:
 
 
 def _call(piece: Graph) -> Call:
-    """The call of a piece, whose sizes are those of the entry: it has no number of its own."""
+    """Build the call of a piece, which takes its sizes from the entry."""
     saved = Value(None, "saved", piece.span)
     own = piece.sizes.local & piece.sizes.defaults.keys()
     sizes = {name: symbol(name) for name in sorted(own)}
@@ -234,6 +234,6 @@ def _floats(main: Graph) -> Iterator[Value]:
 
 
 def _params(main: Graph) -> Iterator[Param]:
-    """Every parameter that the block reads; those of its calls under their paths (``bert.E``)."""
+    """Yield every parameter that the block reads; a callee's has its path (``bert.E``)."""
     yield from main.params
     yield from (Param(value, main.types[value], "ones") for value in main.foreign)

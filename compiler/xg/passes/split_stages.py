@@ -20,7 +20,7 @@ from xg.ir.dim import number
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.parameters import moving_paths, param_specs
 from xg.ir.stage import Stage
-from xg.ir.walk import reached
+from xg.ir.walk import reachable_keys
 from xg.sharding.apply_plan import CutRow, cut_row, with_numbers
 from xg.sharding.errors import StageOfCall, StatisticOfStages, UnknownRounds
 
@@ -89,7 +89,7 @@ def apart(program: IRProgram, stages: Sequence[IRProgram]) -> Iterator[IRProgram
 
 
 def _entry(stage: IRProgram, place: int) -> str:
-    """The key of a stage's own graph among those of all stages: no block has such a name."""
+    """Return the key of a stage's own graph among all stages; no block has such a name."""
     return f"{stage.entry}, stage {place}"
 
 
@@ -142,7 +142,7 @@ def _stage(program: IRProgram, row: CutRow, place: int) -> IRProgram:
     outputs = main.outputs if last else (left,)
     names = main.output_names if last else (_free(main, "sent"),)
     steps = tuple(inside if step is call else step for step in main.steps)
-    needed, kept = _needed(steps, outputs)
+    needed, kept = _dependencies(steps, outputs)
     params = tuple(param for param in main.params if param.value in needed)
     inputs = tuple(value for value in main.inputs if value in needed)
     graph = replace(
@@ -162,7 +162,7 @@ def _stage(program: IRProgram, row: CutRow, place: int) -> IRProgram:
     receives = str(received.name) if enters else None
     return replace(
         program,
-        graphs={key: graphs[key] for key in reached(graphs, program.entry)},
+        graphs={key: graphs[key] for key in reachable_keys(graphs, program.entry)},
         stage=Stage(row.axis, place, stages, ranks, receives, sends),
     )
 
@@ -175,7 +175,7 @@ def _free(graph: Graph, name: str) -> str:
     return name
 
 
-def _needed(
+def _dependencies(
     steps: Sequence[Apply | Call], outputs: Sequence[Value]
 ) -> tuple[set[Value], tuple[Apply | Call, ...]]:
     """The values that outputs depend on, and the steps that make them."""

@@ -1,1 +1,1 @@
-"""The type system of sharding: the placement of a body's results given that of its operands."""
+"""Type sharding: infer the placement of a body's results from its operands."""

@@ -25,7 +25,16 @@ from xg.sharding.errors import (
     ScheduleOfNothing,
     TwoSchedules,
 )
-from xg.sharding.local import Clash, Misfit, Placing, Reach, Reaches, placements_of, placing, sized
+from xg.sharding.local import (
+    Clash,
+    Misfit,
+    Placing,
+    Reach,
+    Reaches,
+    cut_sizes,
+    placements_of,
+    placing,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +54,7 @@ class PlannedValue:
     def cuts(self) -> tuple[tuple[Dim, tuple[str, ...]], ...]:
         """Every size that is sharded, undivided, with the mesh axes that shard it."""
         shape = self.graph.types[self.value].shape
-        return (*sized(shape, self.placing.rest), *sized(shape, self.placing.use))
+        return (*cut_sizes(shape, self.placing.rest), *cut_sizes(shape, self.placing.use))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ SymbolItems = frozenset[tuple[str, Dim]]
 
 @dataclass(frozen=True, slots=True)
 class PlannedGraph:
-    """The planned values of a graph in one call; `items` are those of the symbols, hashable."""
+    """The planned values of a graph in one call; `items` are its symbols, hashable."""
 
     planned: tuple[PlannedValue, ...]
     symbols: Symbols
@@ -206,7 +215,7 @@ class PlanCache:
 def placed_values(program: IRProgram) -> Iterator[PlacedValue]:
     """Every value that the program's plan places, in every call; callers first."""
     cache = PlanCache()
-    uses = reached_graphs(entered(program, cache), program.graphs, cache)
+    uses = reached_graphs(entry_graphs(program, cache), program.graphs, cache)
     for planned in planned_graphs(uses, cache):
         yield from planned.placed_values()
 
@@ -225,7 +234,7 @@ class ReachedGraph:
         return self.graph.key, self.items, self.reach
 
 
-def entered(program: IRProgram, cache: PlanCache) -> list[ReachedGraph]:
+def entry_graphs(program: IRProgram, cache: PlanCache) -> list[ReachedGraph]:
     """The entries of a program under its plan; none if it has no plan."""
     mains = [program.graphs[key] for key in program.entries] if program.plan else []
     reaches = [cache.reaches.of(program.plan, main.block_id) for main in mains]
@@ -242,7 +251,7 @@ def reached_graphs(
 
 
 def planned_graphs(uses: Iterable[ReachedGraph], cache: PlanCache) -> Iterator[PlannedGraph]:
-    """Those of which the plan places values."""
+    """Yield the planned values of each use in which the plan places any."""
     for use in uses:
         planned = cache.of(use.graph, use.reach)
         if planned:
@@ -402,7 +411,7 @@ def _row(program: IRProgram, entry: Entry, schedule: Schedule | None) -> CutRow 
 # Whether the lines of a plan fit what they reach, and each other.
 
 
-def check_placed(reached: Iterable[PlacedValue]) -> None:
+def check_placements(reached: Iterable[PlacedValue]) -> None:
     """Raise DiagnosticError with every line of a plan that does not fit what it reaches."""
     problems: dict[Problem, None] = {}
     for planned in (value.planned for value in reached):

@@ -20,7 +20,7 @@ from xg.ir.tensor import TensorType
 from xg.ir.walk import Symbols, instances
 from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.errors import CannotPad, NotDivisible
-from xg.sharding.local import sized
+from xg.sharding.local import cut_sizes
 
 # Sizes that a plan pads: zeros fill them up to what the ranks of a mesh can share.
 #
@@ -96,12 +96,12 @@ def pad(program: IRProgram) -> IRProgram:
     for name in padded:
         _refuse_elsewhere(program, name, uses)
     lengths = {name: program.all_numbers[name] for name in padded}
-    graphs = {key: _padded(graph, padded, lengths) for key, graph in program.graphs.items()}
+    graphs = {key: _pad_graph(graph, padded, lengths) for key, graph in program.graphs.items()}
     numbers = {**program.numbers, **padded}
     return replace(program, graphs=graphs, numbers=numbers, lengths=lengths)
 
 
-def refuse_whole(placed: IRProgram) -> None:
+def refuse_replicated_pads(placed: IRProgram) -> None:
     """Raise DiagnosticError for what has padded sizes and is whole on every rank."""
     main = placed.main
     if not placed.lengths:
@@ -120,7 +120,7 @@ def refuse_whole(placed: IRProgram) -> None:
                 raise DiagnosticError.of(CannotPad(value.span, name, reason))
 
 
-def _padded(graph: Graph, padded: Mapping[str, int], lengths: Mapping[str, int]) -> Graph:
+def _pad_graph(graph: Graph, padded: Mapping[str, int], lengths: Mapping[str, int]) -> Graph:
     own = graph.sizes.local
     padded = {name: number for name, number in padded.items() if name not in own}
     defaults = {n: padded.get(n, number) for n, number in graph.sizes.defaults.items()}
@@ -269,14 +269,14 @@ def _refuse(
                 replace(
                     each.problem,
                     near=_near(program, each, apart),
-                    others=tuple(_others(program, each.problem, cuts)),
+                    others=tuple(_other_sizes(program, each.problem, cuts)),
                 )
                 for each in apart
             ]
         raise DiagnosticError.of(*problems)
 
 
-def _others(
+def _other_sizes(
     program: IRProgram, problem: NotDivisible, cuts: Iterable[tuple[Dim, tuple[str, ...]]]
 ) -> Iterator[tuple[int, int]]:
     """The sizes that the last mesh axis of a problem cuts, and their ranks on other axes."""
@@ -349,7 +349,7 @@ def check_parts(
         sharded: dict[tuple[Dim, tuple[str, ...]], Value] = {}  # each once, at its first value
         for value, placement in graph.placements.items():
             cuts = {axis: s.axis for axis, s in placement.items() if s.kind == "S"}
-            for cut in sized(graph.types[value].shape, cuts) if cuts else ():
+            for cut in cut_sizes(graph.types[value].shape, cuts) if cuts else ():
                 sharded.setdefault(cut, value)
         for (dim, axes), value in sharded.items():
             uneven += _shared(graph, symbols, dim, axes, numbers, program, value.span)
@@ -374,7 +374,7 @@ def cuts_of(
                 (value, {axis: s.axis for axis, s in placement.items() if s.kind == "S"})
             )
         for value, cut in layouts:
-            for dim, axes in sized(graph.types[value].shape, cut):
+            for dim, axes in cut_sizes(graph.types[value].shape, cut):
                 cuts[dim.substitute(symbols), axes] = None
     for each in found:
         for dim, axes in each.planned.cuts:
@@ -390,7 +390,7 @@ def _by_shape(program: IRProgram, known: Numbers) -> Iterator[_Uneven]:
     for graph, symbols in instances(program):
         numbers = numbers_of(graph, symbols, known)
         for value, cuts in graph.layouts.items():
-            for dim, axes in sized(graph.types[value].shape, cuts):
+            for dim, axes in cut_sizes(graph.types[value].shape, cuts):
                 yield from _shared(graph, symbols, dim, axes, numbers, program, value.span)
 
 

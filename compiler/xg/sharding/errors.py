@@ -6,7 +6,7 @@ from math import prod
 from typing import Final
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt, Span
-from xg.ir.size_checks import SUGGESTED_AT_MOST, listed
+from xg.ir.size_checks import SUGGESTED_AT_MOST, join_alternatives
 
 RANKS_AT_MOST: Final = 4_096  # that a help names
 
@@ -205,10 +205,10 @@ class NotDivisible(ProblemAt):
         ]
         help = f"the ranks of {names} together have to divide {self.number}"
         if fitting:
-            help = f"{last} may be {listed(fitting[:SUGGESTED_AT_MOST])}"
+            help = f"{last} may be {join_alternatives(fitting[:SUGGESTED_AT_MOST])}"
         what = self.size if self.size == str(self.number) else f"{self.size} = {self.number}"
         if self.near:
-            help += f", or {self.near[0]} {listed(self.near[1])}"
+            help += f", or {self.near[0]} {join_alternatives(self.near[1])}"
         return self.report(
             f"{what} is not divisible by {names} = {ranks}", Label(self.span), help=(help,)
         )

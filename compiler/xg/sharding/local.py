@@ -72,7 +72,7 @@ class Reach:
         gone = (
             (WHOLE,)
             if entry.memory and entry.path == (path,)
-            else _entered(entry.path, path, repeated=repeated)
+            else _enter_path(entry.path, path, repeated=repeated)
             for entry in self.here
         )
         inside = [
@@ -127,7 +127,7 @@ def placements_of(entries: Sequence[Entry], *, is_param: bool) -> tuple[Entry, .
     return (*named, *every)
 
 
-def _entered(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ...]:
+def _enter_path(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ...]:
     """The rest of a path inside a call; nothing if it leads elsewhere."""
     if tuple(path) == (EVERY,):
         return (EVERY,)
@@ -142,7 +142,7 @@ def _entered(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ..
 
 
 class Misfit(Exception):
-    """A layout whose dims are not those of the value that it is said of."""
+    """A layout whose dims do not match the value that it is for."""
 
     def __init__(self, layout: Layout, shape: Shape) -> None:
         super().__init__(layout, shape)
@@ -187,7 +187,7 @@ def cut_axes(layout: Layout, shape: Shape, sizes: Sizes) -> dict[str, int]:
     return layout.axes(len(shape))
 
 
-def sized(shape: Shape, cuts: Cuts) -> Iterator[tuple[Dim, tuple[str, ...]]]:
+def cut_sizes(shape: Shape, cuts: Cuts) -> Iterator[tuple[Dim, tuple[str, ...]]]:
     """Every size that is cut, whole, with the mesh axes that cut it."""
     for axis in sorted(set(cuts.values())):
         yield shape[axis], tuple(name for name in cuts if cuts[name] == axis)
@@ -310,20 +310,22 @@ class _LocalBody:
     def _key(self, expr: Expr, wanted: AxisState) -> AxisState:
         """The expression to compute: a part only if one is asked of something whole."""
         own = self.typing.of(expr)
-        return wanted if own.is_same and wanted.kind == "S" else own
+        return wanted if own.is_uniform and wanted.kind == "S" else own
 
     # ---- what an expression needs of its arguments ----------------------------------------------
 
     def _needs(self, expr: Expr, state: AxisState) -> list[tuple[Expr, AxisState]]:
         own = self.typing.before(expr)
-        if state.kind == "S" and own.is_same:
+        if state.kind == "S" and own.is_uniform:
             return self._needs_of_part(expr, state)
-        return [(arg, self._beside(expr, arg, place)) for place, arg in enumerate(expr.args)]
+        return [
+            (arg, self._argument_state(expr, arg, place)) for place, arg in enumerate(expr.args)
+        ]
 
-    def _beside(self, expr: Expr, arg: Expr, place: int) -> AxisState:
+    def _argument_state(self, expr: Expr, arg: Expr, place: int) -> AxisState:
         """The state that an argument needs next to the others."""
         own = self.typing.of(arg)
-        if not own.is_same:
+        if not own.is_uniform:
             return own
         axis = self._cut_of(expr, place)
         return own if axis is None or not _has(arg, axis) else shard(axis)
@@ -376,18 +378,18 @@ class _LocalBody:
 
     def _make(self, expr: Expr, state: AxisState, args: list[Expr]) -> Expr:
         before = self.typing.before(expr)
-        if state.kind == "S" and before.is_same:
+        if state.kind == "S" and before.is_uniform:
             return self._part(expr, state, args)
         expression = self._whole_or_part(expr, before, args)
         if id(expr) in self.typing.collected:
-            expression = self._collected(expression, before, state)
+            expression = self._collect_parts(expression, before, state)
         return (
             expression.named(expr.name)
             if expr.name and expression.prim != "operand"
             else expression
         )
 
-    def _collected(self, part: Expr, before: AxisState, state: AxisState) -> Expr:
+    def _collect_parts(self, part: Expr, before: AxisState, state: AxisState) -> Expr:
         """Reduce the parts of all ranks; give the whole, or the part that this rank reads."""
         whole = REDUCTIONS[before.kind].local(part, self.mesh_axis, before, CONSTANT)
         return shard_slice(whole, self.over, state.axis) if state.kind == "S" else whole
@@ -400,9 +402,9 @@ class _LocalBody:
             return shard_slice(self.made[id(expr), self.typing.of(expr)], self.over, state.axis)
         whole = replace(expr, args=tuple(args))
         if expr.prim == "place" and state.axis == -1:
-            return self._placed(expr, args, shape)
+            return self._place_values(expr, args, shape)
         if expr.prim == "scatter_add" and state.axis == -expr.rank and not batch_of(expr):
-            return self._scattered(expr, args, shape)
+            return self._scatter_rows(expr, args, shape)
         return shard_slice(whole, self.over, state.axis)
 
     def _whole_or_part(self, expr: Expr, state: AxisState, args: list[Expr]) -> Expr:
@@ -410,9 +412,9 @@ class _LocalBody:
         states = [self.typing.of(arg) for arg in expr.args]
         match expr.prim:
             case "gather" if states[0] == shard(_rows(expr)) and states[1].kind != "S":
-                return self._gathered(expr, args)
+                return self._gather_rows(expr, args)
             case "pick" if states[0] == shard(-1):
-                return self._picked(expr, args)
+                return self._pick_elements(expr, args)
             case "mean" if state == PARTIAL and states[0].kind == "S":
                 return self._mean(expr, args)
             case prim if prim in AROUND and _exchanges(states[0], state):
@@ -436,25 +438,25 @@ class _LocalBody:
         total = replace(expr, prim="sum", args=tuple(args), shape=expr.shape)
         return Expr("div", (total, const(size(count))), expr.shape)
 
-    def _gathered(self, expr: Expr, args: list[Expr]) -> Expr:
+    def _gather_rows(self, expr: Expr, args: list[Expr]) -> Expr:
         """Rows where this rank holds them, else zeros."""
         table, ids = args
         held, inside = self._ids(ids, table.shape[_rows(expr)])
         rows = replace(expr, args=(table, inside))
         return where(_under(held, rows), rows, 0.0)
 
-    def _picked(self, expr: Expr, args: list[Expr]) -> Expr:
+    def _pick_elements(self, expr: Expr, args: list[Expr]) -> Expr:
         x, ids = args
         held, inside = self._ids(ids, x.shape[-1])
         return where(held, replace(expr, args=(x, inside)), 0.0)
 
-    def _placed(self, expr: Expr, args: list[Expr], shape: Shape) -> Expr:
+    def _place_values(self, expr: Expr, args: list[Expr], shape: Shape) -> Expr:
         values, ids = args
         held, inside = self._ids(ids, shape[-1])
         attrs = (("length", shape[-1]),)
         return replace(expr, args=(where(held, values, 0.0), inside), shape=shape, attrs=attrs)
 
-    def _scattered(self, expr: Expr, args: list[Expr], shape: Shape) -> Expr:
+    def _scatter_rows(self, expr: Expr, args: list[Expr], shape: Shape) -> Expr:
         updates, ids = args
         held, inside = self._ids(ids, shape[0])
         expression = where(_under(held, updates), updates, 0.0)
@@ -482,6 +484,6 @@ def _has(arg: Expr, axis: int) -> bool:
 
 
 def _under(mask: Expr, x: Expr) -> Expr:
-    """A mask with axes of size 1 behind it, as many as `x` has more."""
+    """Append axes of size 1 to a mask, so that it has as many axes as `x`."""
     shape = (*mask.shape, *(ONE for _ in range(x.rank - mask.rank)))
     return mask if shape == mask.shape else Expr("reshape", (mask,), shape, "bool")

@@ -123,7 +123,7 @@ def gather(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
         if table.state not in fits:
             raise IllTyped("rows of a table meet a part of the ids", expr, [0])
         return shard(ids.state.axis - inner)
-    _needs_whole(expr, ids, 1)
+    _require_constant(expr, ids, 1)
     if table.state.kind == "S" and table.state.axis < -inner:
         shared = table.state.axis + rank
         return PARTIAL if shared == batch else shard(shared - expr.rank)
@@ -137,14 +137,14 @@ def scatter_add(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if ids.state.kind == "S":
         if updates.state != shard(ids.state.axis - inner) and updates.state != CONSTANT:
             raise IllTyped("rows to add meet a part of the ids", expr, [0])
-        return _added(expr, ids.state.axis + ids.expr.rank)
-    _needs_whole(expr, ids, 1)
+        return _sum_state(expr, ids.state.axis + ids.expr.rank)
+    _require_constant(expr, ids, 1)
     if updates.state.kind == "S" and updates.state.axis < -inner:
-        return _added(expr, updates.state.axis + updates.expr.rank)  # by its part of the ids
+        return _sum_state(expr, updates.state.axis + updates.expr.rank)  # by its part of the ids
     return updates.state
 
 
-def _added(expr: Expr, axis: int) -> AxisState:
+def _sum_state(expr: Expr, axis: int) -> AxisState:
     """The result of adding a part of the rows: whole tables, or a term of each."""
     return shard(axis - expr.rank) if axis < batch_of(expr) else PARTIAL
 
@@ -153,7 +153,7 @@ def pick(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """One element per row; of rows that are cut each rank has some, zeros elsewhere."""
     x, ids = args
     if x.state == shard(-1):
-        _needs_whole(expr, ids, 1)
+        _require_constant(expr, ids, 1)
         return PARTIAL
     if x.state.kind == "S" or ids.state.kind == "S":
         axis = x.state.axis + 1 if x.state.kind == "S" else ids.state.axis
@@ -176,7 +176,7 @@ def place(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return values.state
 
 
-def _needs_whole(expr: Expr, arg: PlacedArgument, place: int) -> None:
+def _require_constant(expr: Expr, arg: PlacedArgument, place: int) -> None:
     if arg.state != CONSTANT:
         raise IllTyped("ids have to be whole", expr, [place])
 
@@ -202,7 +202,7 @@ def _cut_along(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState | None:
     return shard(axis)
 
 
-def _same(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+def _uniform_state(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """The state of something made of values that are the same everywhere."""
     kinds = {arg.state.kind for arg in args}
     if "M" in kinds:
@@ -219,13 +219,13 @@ def _places(args: Sequence[PlacedArgument], kind: str) -> list[int]:
 
 
 def _nonlinear(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
-    return _cut_along(expr, args) or _same(expr, args)
+    return _cut_along(expr, args) or _uniform_state(expr, args)
 
 
 def _sum_of(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if all(arg.state == PARTIAL for arg in args):
         return PARTIAL
-    return _cut_along(expr, args) or _same(expr, args)
+    return _cut_along(expr, args) or _uniform_state(expr, args)
 
 
 def _factor(expr: Expr, args: Sequence[PlacedArgument], places: Sequence[int]) -> AxisState:
@@ -237,7 +237,7 @@ def _factor(expr: Expr, args: Sequence[PlacedArgument], places: Sequence[int]) -
         if wrong:
             raise IllTyped("one term of a sum meets a part", expr, wrong)
         return PARTIAL
-    return _cut_along(expr, args) or _same(expr, args)
+    return _cut_along(expr, args) or _uniform_state(expr, args)
 
 
 def _where(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
@@ -247,7 +247,7 @@ def _where(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
         if args[0].state not in (REPLICATED, CONSTANT):
             raise IllTyped("one term of a sum meets a part", expr, [0])
         return PARTIAL
-    return _cut_along(expr, args) or _same(expr, args)
+    return _cut_along(expr, args) or _uniform_state(expr, args)
 
 
 def is_zero(expr: Expr) -> bool:
@@ -258,7 +258,7 @@ def is_zero(expr: Expr) -> bool:
 # ---- reductions and products --------------------------------------------------------------------
 
 
-def _reduced(whole: AxisState) -> Rule:
+def _reduction_rule(whole: AxisState) -> Rule:
     """`whole` is what becomes of a cut axis that is reduced."""
 
     def rule(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
@@ -290,14 +290,14 @@ def _contract(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     wrong = [
         place
         for place, arg in enumerate(args)
-        if arg.state.kind != "S" and not _beside(arg, letters[place], letter)
+        if arg.state.kind != "S" and not _can_combine(arg, letters[place], letter)
     ]
     if wrong:
         raise IllTyped("one part meets the whole of another", expr, wrong)
     return shard(out.index(letter) - len(out)) if letter in out else PARTIAL
 
 
-def _beside(arg: PlacedArgument, letters: str, letter: str) -> bool:
+def _can_combine(arg: PlacedArgument, letters: str, letter: str) -> bool:
     """Whether an operand can be combined with one that is cut along a letter."""
     return arg.state == CONSTANT or (arg.state == REPLICATED and letter not in letters)
 
@@ -330,7 +330,7 @@ def _kept(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 
 
 def _concat(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
-    axis = expr.typed("axis", int)
+    axis = expr.typed_attr("axis", int)
     joined = [p for p, arg in enumerate(args) if arg.state == shard(axis)]
     if joined:
         raise IllTyped("the axis along which parts are joined is cut", expr, joined)
@@ -338,16 +338,16 @@ def _concat(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 
 
 def _stretch(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
-    if args[0].state == shard(expr.typed("axis", int)):
+    if args[0].state == shard(expr.typed_attr("axis", int)):
         raise IllTyped("the axis of which a stretch is taken is cut", expr, [0])
     return _kept(expr, args)
 
 
 def _windows(grown: int) -> Rule:
-    """A cut axis that no window is along keeps its part; those in front are renumbered."""
+    """Keep a cut axis that no window is along; the axes before a window are renumbered."""
 
     def rule(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
-        state, axis = args[0].state, expr.typed("axis", int)
+        state, axis = args[0].state, expr.typed_attr("axis", int)
         if state.kind != "S":
             return _kept(expr, args)
         first = axis if grown > 0 else axis - 1  # windows, if there are, come before their elements
@@ -390,14 +390,14 @@ def moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 
 def _gathered_around(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Parts go round the mesh axis that cuts this axis: each rank uses the whole."""
-    cut = args[0].state == shard(expr.typed("axis", int))
+    cut = args[0].state == shard(expr.typed_attr("axis", int))
     return REPLICATED if cut else _kept(expr, args)
 
 
 def _scattered_around(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """The transpose: terms of a sum come together while they go round."""
     state = args[0].state
-    return shard(expr.typed("axis", int)) if state == PARTIAL else _kept(expr, args)
+    return shard(expr.typed_attr("axis", int)) if state == PARTIAL else _kept(expr, args)
 
 
 def _constant(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
@@ -426,9 +426,9 @@ RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("maximum", "minimum", *COMPARE), _nonlinear),
     "where": _where,
     "as_float": _sum_of,
-    "sum": _reduced(PARTIAL),
-    "mean": _reduced(PARTIAL),
-    "max": _reduced(LARGEST),
+    "sum": _reduction_rule(PARTIAL),
+    "mean": _reduction_rule(PARTIAL),
+    "max": _reduction_rule(LARGEST),
     "contract": _contract,
     "reshape": _reshape,
     "transpose": _transpose,

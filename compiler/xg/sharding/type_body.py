@@ -1,4 +1,4 @@
-"""The states of a whole body: of every expression in it, given those of its operands."""
+"""Infer the states of a whole body: of every expression in it, from its operands' states."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class _Typer:
 
     def _rule(self, expr: Expr) -> Rule:
         """The rule of a primitive; to what goes round another axis this one is a bystander."""
-        if expr.prim in AROUND and self.axis not in axes_over(expr.typed("over", str)):
+        if expr.prim in AROUND and self.axis not in axes_over(expr.typed_attr("over", str)):
             return moved_elsewhere
         return RULES[expr.prim]
 

@@ -46,13 +46,13 @@ class Syntax:
                     pieces.append(piece)
                 case Syntax() as tree:
                     values = [getattr(tree, name) for name in tree.__match_args__[1:]]
-                    waiting += [")", *_separated(values), f"{type(tree).__name__}("]
+                    waiting += [")", *_repr_parts(values), f"{type(tree).__name__}("]
                 case items:
-                    waiting += ["]", *_separated(cast("tuple[object, ...]", items)), "["]
+                    waiting += ["]", *_repr_parts(cast("tuple[object, ...]", items)), "["]
         return "".join(pieces)
 
 
-def _separated(values: Sequence[object]) -> Iterator[object]:
+def _repr_parts(values: Sequence[object]) -> Iterator[object]:
     """The parts of the `repr` of some values, the last first."""
     for position, value in enumerate(reversed(values)):
         if position:
@@ -223,7 +223,7 @@ class Shape(Syntax):
 
 @syntax
 class Axis(Syntax):
-    """`b`, `g=N_H/N_KV`: an axis in brackets behind an operator, with its size where it is new."""
+    """`b`, `g=N_H/N_KV`: an axis in brackets after an operator, with its size if it is new."""
 
     name: Name
     size: Expr | None
@@ -266,7 +266,7 @@ class AxisMap(Syntax):
 
 @syntax
 class FrozenWord(Syntax):
-    """`frozen` behind an input or a parameter; where it is does not count."""
+    """`frozen` after an input or a parameter; its place does not count."""
 
 
 @syntax
@@ -330,7 +330,7 @@ class Binding(Syntax):
 
 @syntax
 class Marked(Syntax):
-    """`A`, `-> A`: an edge or a call; behind an arrow (`is_node`) the node that makes the edge."""
+    """`A`, `-> A`: an edge or a call; after an arrow (`is_node`) the node that makes the edge."""
 
     name: Name
     is_node: bool

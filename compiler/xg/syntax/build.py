@@ -154,7 +154,7 @@ class ChainBuilder(TermBuilder):
 
 
 def _may_be_an_edge(name: str) -> bool:
-    """Whether a name is hardly that of an operator or block."""
+    """Return whether a name is unlikely to name an operator or a block."""
     return not name[0].isupper() or (len(name) == 1 and name not in "CRST")
 
 
@@ -347,7 +347,7 @@ class ModuleBuilder(PlanBuilder):
         return ast.Use(span, names, path or self._name(origin))
 
     def size(self, span: Span, name: Token, value: ast.Expr | None) -> ast.DimDecl:
-        """`D = 64` behind `dim` or `mesh`."""
+        """Build `D = 64` after `dim` or `mesh`."""
         return ast.DimDecl(span, self._name(name), value)
 
     def dims(self, _: Span, *sizes: ast.DimDecl) -> tuple[ast.DimDecl, ...]:

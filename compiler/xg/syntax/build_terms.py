@@ -203,7 +203,7 @@ class TermBuilder:
         return ast.Port(span, self._name(name), shape, range, self._frozen(frozen, range))
 
     def _frozen(self, word: Token | None, range: ast.Expr | None) -> ast.FrozenWord | None:
-        """The word `frozen` behind a declaration."""
+        """Build the word `frozen` after a declaration."""
         if word is None:
             return None
         span = self._span(word)

@@ -56,7 +56,7 @@ class Stop:
 
     @property
     def line(self) -> tuple[str, str]:
-        """The text of the line before the token, and behind it."""
+        """Return the text of the line before the token, and the text after it."""
         text, start = self.source.line_text(self.here.line), self.here.column - 1
         return text[:start].strip(), text[start + len(self.here.text) :].partition("#")[0].strip()
 
@@ -139,7 +139,7 @@ _FIRST = (
 _TOLD_AT_MOST = 4
 
 
-def describe_expected(reader: Reader, kinds: Collection[str]) -> str:
+def describe_choices(reader: Reader, kinds: Collection[str]) -> str:
     """The tokens that could come next, in words: a value, a comma or the end of the line."""
     left = set(kinds)
     told: list[str] = []

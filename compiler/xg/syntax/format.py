@@ -27,7 +27,7 @@ _HEADS = "edition|use|dim|mesh|option"
 
 
 def declaration(span: Span, word: str, *names: str) -> Fix:
-    """A fix that declares names for a place: in the last line of its word, or behind the head.
+    """Return a fix that declares names: on the last line with the word, or below the head.
 
     Args:
         span: the place where they are used.
@@ -110,7 +110,7 @@ def _comma_before(text: str, start: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Tokens and a comment behind them; a line of a comment alone has no tokens.
+    """Tokens and the comment after them; a line that is only a comment has no tokens.
 
     `spaced` says that a blank line precedes it.
     """
@@ -157,7 +157,7 @@ class LineSplitter:
         self._line_ends = 0
 
     def _brace(self, brace: Token) -> None:
-        """Put an opening brace behind the tokens in front of it, on their line."""
+        """Put an opening brace after the tokens that precede it, on their line."""
         self._end_line()
         last = next(i for i in reversed(range(len(self._lines))) if self._lines[i].tokens)
         line = self._lines[last]
@@ -165,7 +165,7 @@ class LineSplitter:
         self._line_ends = 0
 
     def _comment(self, comment: Token) -> None:
-        """Put a comment behind the tokens in front of it, if they are on its line."""
+        """Put a comment after the tokens that precede it, if they are on its line."""
         spaced = self._line_ends > 1
         self._end_line()
         behind_code = self._line_ends == 0 and bool(self._lines)
@@ -216,7 +216,7 @@ class Spacing:
         self._stars: set[int] = set()  # `*` that is neither an operator nor `×`
         self._glyphs: dict[int, str] = {}
         self._named: set[int] = set()  # where the names of arguments and axes end
-        for tree, parent, style in _styled(module):
+        for tree, parent, style in _style_trees(module):
             self._learn(tree, parent, style)
         self._tight_equals = {
             token.start
@@ -269,7 +269,7 @@ class Spacing:
                 pass
 
 
-def _styled(module: ast.Module) -> list[_Styled]:
+def _style_trees(module: ast.Module) -> list[_Styled]:
     """Every tree with the one it is part of and the style of its signs."""
     styled: list[_Styled] = [(module, module, "formula")]
     for tree, _, style in styled:  # grows while it is walked
@@ -310,7 +310,7 @@ Column: TypeAlias = tuple[Literal["label", "shape", "placement", "option"], int]
 
 
 class _Cell(NamedTuple):
-    """Something to align: its column, the offset of its first token, the width in front of it."""
+    """Something to align: its column, the offset of its first token, the width before it."""
 
     column: Column
     offset: int
@@ -320,7 +320,7 @@ class _Cell(NamedTuple):
 def padding(
     module: ast.Module, lines: Sequence[Line], positions: Mapping[int, int]
 ) -> dict[int, int]:
-    """How much wider the gap in front of each aligned token is, by the token's offset.
+    """Compute how much wider the gap before each aligned token is, by the token's offset.
 
     `positions` are the columns of tokens without padding.
     """
@@ -462,7 +462,7 @@ class LineWriter:
         return "".join(pieces)
 
     def _follow(self, token: Token, line_column: int, end: int, *, is_last: bool) -> None:
-        """Keep track of brackets that are open behind a token."""
+        """Keep track of the brackets that are open after a token."""
         if token.type in OPENS and is_last:
             self._brackets.append(_Bracket(line_column + STEP, line_column))
         elif token.type in OPENS:
@@ -473,7 +473,7 @@ class LineWriter:
         self._last = token.type
 
     def _put(self, line: Line, column: int, code: str) -> None:
-        """Write a line with its comment, and the blank line in front if there is to be one."""
+        """Write a line with its comment, after a blank line if it should have one."""
         above = self._written[-1] if self._written else "{"
         if line.spaced and line.kind != "RBRACE" and not above.endswith("{"):
             self._written.append("")

@@ -54,7 +54,7 @@ Shapes = Mapping[str, str]  # the axes of names as a text writes them
 
 
 def as_chain(text: str, axes: Axes | None = None) -> str | None:
-    """The chain that computes a formula, without a name for its result; None if it is none.
+    """Return the chain that computes a formula, without a name for its result, or None.
 
     An operand with fewer axes than what it is added to is repeated.
 
@@ -64,7 +64,7 @@ def as_chain(text: str, axes: Axes | None = None) -> str | None:
     'x -> •<=W -> ⊕<-BC(b)'
     """
     try:
-        return _chain(_parsed(text), axes or {})
+        return _chain(_parse_python(text), axes or {})
     except _NoChain:
         return None
 
@@ -83,7 +83,7 @@ def as_operator(text: str, shapes: Shapes | None = None) -> tuple[str, str] | No
     ('op f(x [B, S], a []) = mean[B, S](x) / a', 'x -> f<-a')
     """
     try:
-        tree = _parsed(text)
+        tree = _parse_python(text)
     except _NoChain:
         return None
     names = dict.fromkeys(_names(tree))
@@ -105,7 +105,7 @@ def as_operator(text: str, shapes: Shapes | None = None) -> tuple[str, str] | No
     return defined[0].translate(_SPELLED), defined[1].translate(_SPELLED)
 
 
-def _parsed(text: str) -> ast.expr:
+def _parse_python(text: str) -> ast.expr:
     if len(text) > READ_AT_MOST:
         raise _NoChain
     try:
@@ -162,7 +162,7 @@ def axes_written(text: str) -> Axes:
 
 
 def shapes_written(text: str) -> Shapes:
-    """The axes of each name whose shape a text gives, as they are written there."""
+    """Return the axes of each name whose shape a text gives, spelled like in the text."""
     shapes: dict[str, str] = {}
     names: list[str] = []
     for found in _LISTED.finditer(text):
@@ -212,13 +212,13 @@ def _chain(node: ast.AST, axes: Axes) -> str:
             return f"{_chain(left, axes)} -> {sign}{f'BC({operand})' if repeated else operand}"
         case ast.Attribute(value=value, attr="T"):
             return f"{_chain(value, axes)} -> T"
-        case ast.Call(func=function, args=sizes) if _called(function) in _SOURCES:
-            return _SOURCES[_called(function)].format(", ".join(map(ast.unparse, sizes)))
+        case ast.Call(func=function, args=sizes) if _function_name(function) in _SOURCES:
+            return _SOURCES[_function_name(function)].format(", ".join(map(ast.unparse, sizes)))
         case ast.Subscript(value=ast.Name(id=name), slice=sizes) if name in _SOURCES:
             return _SOURCES[name].format(ast.unparse(sizes).strip("()"))
         case ast.Call(func=function, args=[first, *rest], keywords=keywords):
             if all(map(_is_last_axis, keywords)):
-                return f"{_chain(first, axes)} -> {_step(_called(function), rest, axes)}"
+                return f"{_chain(first, axes)} -> {_step(_function_name(function), rest, axes)}"
         case _:
             pass
     raise _NoChain
@@ -248,7 +248,7 @@ def _operand(node: ast.expr, axes: Axes) -> str:
             return f"({chain})" if "->" in chain else chain
 
 
-def _called(function: ast.expr) -> str:
+def _function_name(function: ast.expr) -> str:
     """The function that is called: `torch.relu` is `relu`."""
     match function:
         case ast.Name(id=name) | ast.Attribute(attr=name):
@@ -351,19 +351,19 @@ class _Writer:
         match node:
             case ast.BoolOp(op=op, values=values):
                 name = "and" if isinstance(op, ast.And) else "or"
-                return _nested(name, [self.written(value) for value in values])
+                return _nest_calls(name, [self.written(value) for value in values])
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return self._negated(operand)
+                return self._negate(operand)
             case ast.IfExp(test=test, body=body, orelse=other):
                 return f"select({', '.join(map(self.written, (test, body, other)))})"
             case ast.Compare(left=left, ops=ops, comparators=others):
                 sides = [self.written(each) for each in (left, *others)]
                 pairs = zip(sides, ops, sides[1:], strict=False)
-                return _nested("and", [_compared(*pair) for pair in pairs])
+                return _nest_calls("and", [_spell_comparison(*pair) for pair in pairs])
             case _:
                 return self._as_it_is(node)
 
-    def _negated(self, node: ast.expr) -> str:
+    def _negate(self, node: ast.expr) -> str:
         match node:
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPPOSITE:
                 first, second = self.written(left), self.written(right)
@@ -403,7 +403,7 @@ def _conditions(node: ast.AST) -> Iterator[ast.expr]:
                 yield from _conditions(child)
 
 
-def _compared(left: str, op: ast.cmpop, right: str) -> str:
+def _spell_comparison(left: str, op: ast.cmpop, right: str) -> str:
     match op:
         case ast.Gt() | ast.GtE():
             return f"{left} {_TURNED[type(op)]} {right}"
@@ -417,7 +417,7 @@ def _compared(left: str, op: ast.cmpop, right: str) -> str:
             raise _NoExpression
 
 
-def _nested(name: str, parts: list[str]) -> str:
+def _nest_calls(name: str, parts: list[str]) -> str:
     """A function of two operands over several."""
     joined = parts[-1]
     for part in reversed(parts[:-1]):
@@ -429,7 +429,7 @@ def _nested(name: str, parts: list[str]) -> str:
 
 
 def in_operator(text: str, place: int) -> bool:
-    """Whether the declaration around a place is that of an operator."""
+    """Return whether the declaration around a place declares an operator."""
     begun = re.findall(r"^\w+", text[max(0, place - _ABOVE) : place], re.MULTILINE)
     return begun[-1:] == ["op"]
 
@@ -478,7 +478,7 @@ class Guard(NamedTuple):
 
 
 def guard_behind(text: str) -> Guard | None:
-    """The guard that a text behind `if` means, from conditions joined as elsewhere.
+    """Rewrite the text after `if` as a guard of the language, or return None.
 
     >>> guard_behind("norm = pre or norm = post -> tanh").meant
     'if norm = pre | post'
@@ -539,14 +539,14 @@ def remark(span: Span) -> str:
         operand = re.match(rf"\(?\s*({_ATOM})", behind)
         return f"write `sqrt({operand[1] if operand else '…'})`" if operator else ""
     if span.text in _TRANSPOSE_SIGNS:
-        return _transposed(span.text, front, operator=operator)
+        return _transpose_hint(span.text, front, operator=operator)
     if span.text in _LOGIC:
         return _logic(span, front, behind, operator=operator)
     return _power(span.text, front, operator=operator)
 
 
 def _logic(span: Span, front: str, behind: str, *, operator: bool) -> str:
-    """A condition, in an operator or behind `if`."""
+    """Suggest how to write a condition, in an operator or after `if`."""
     if not operator:
         guarded = re.search(r"\bif\b(?!.*(?:\bif\b|->|:))", front)
         guard = guard_behind(f"{front[guarded.end() :]}{span.text}{behind}") if guarded else None
@@ -557,7 +557,7 @@ def _logic(span: Span, front: str, behind: str, *, operator: bool) -> str:
     return f"write `{meant}`" if meant else ""
 
 
-def _transposed(sign: str, front: str, *, operator: bool) -> str:
+def _transpose_hint(sign: str, front: str, *, operator: bool) -> str:
     """`Wᵀ`, `W^⊤` and `W'` in a chain."""
     matrix = re.search(r"(<[-=]|^)\s*(\w+)\s*\^?\s*$", front)
     if operator or matrix is None or "[" in front:
@@ -584,7 +584,7 @@ def _power(letters: str, front: str, *, operator: bool) -> str:
 
 
 def _command(behind: str, *, operator: bool) -> str:
-    r"""`\gamma`, `\sqrt{x}` and `\frac{a}{b}`, as LaTeX has them."""
+    r"""Suggest what to write for a LaTeX command: a Greek letter, a root or a fraction."""
     name = re.match(r"[A-Za-z]+", behind)
     if name is None:
         return ""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from xg.diagnostics.diagnostic import Span
 from xg.syntax import errors
-from xg.syntax.error_token import Repair, Stop, describe_expected, describe_token
+from xg.syntax.error_token import Repair, Stop, describe_choices, describe_token
 from xg.syntax.known_labels import (
     LABELS,
     SIGNS,
@@ -46,7 +46,7 @@ def find(stop: Stop) -> Repair:
         finding = rule(stop)
         if finding is not None:
             return finding
-    expected = describe_expected(stop.reader, stop.expected)
+    expected = describe_choices(stop.reader, stop.expected)
     return Repair(errors.Unexpected(stop.here, expected, describe_token(stop.token, stop.here)))
 
 
@@ -288,8 +288,8 @@ def _semicolon(stop: Stop) -> Repair | None:
     return Repair(errors.Semicolon(stop.here), () if ends else ("_NL",), drop=True)
 
 
-def _lines_in_one(stop: Stop) -> Repair | None:
-    """`W_1 [D, H/N_T], b_1 [H/N_T]` in a plan, which ends a line behind each shape.
+def _run_on_lines(stop: Stop) -> Repair | None:
+    """Report `W_1 [D, H/N_T], b_1 [H/N_T]` in a plan, where a line ends after each shape.
 
     Without a comma the second name is read as a word behind the first shape, until its own.
     """
@@ -339,6 +339,6 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _unquoted_file,
     _file_before_names,
     _semicolon,
-    _lines_in_one,
+    _run_on_lines,
     *LABELS,
 )

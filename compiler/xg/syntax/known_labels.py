@@ -107,7 +107,7 @@ def _written(formula: str, label: str, stop: Stop) -> tuple[str, ...]:
 
 
 def infix_in_chain(stop: Stop) -> Repair | None:
-    """Between values, where only an arrow or a label goes on; `x[` and `x.` are not signs."""
+    """Report a sign between values where only an arrow or a label fits, but not `x[` or `x.`."""
     left, right = stop.previous, stop.following
     if left is None or stop.token.type not in SIGNS:
         return None
@@ -197,7 +197,7 @@ def repeated(stop: Stop, operand: str) -> str:
 def _sign_as_node(stop: Stop) -> Repair | None:
     """`-> -<-z`, `-> -z`, `-> /2`: a sign that is no operator; a number divides by scale."""
     front, behind = stop.line
-    if stop.token.type == "SLASH" and (size := size_behind(stop, behind)):
+    if stop.token.type == "SLASH" and (size := size_after_sign(stop, behind)):
         meant = f"{front} scale(1/{size})"
         return Repair(errors.InfixInChain(stop.here, "", "", meant, fault=_NO_OPERATOR))
     operand = re.match(r"(?:<-)?\s*(?:\((?=[\d.]+\)))?(\w[\w.]*)", behind)
@@ -212,8 +212,8 @@ def _sign_as_node(stop: Stop) -> Repair | None:
     return Repair(errors.InfixInChain(stop.here, left, operand[1], fault=_NO_OPERATOR))
 
 
-def size_behind(stop: Stop, behind: str) -> str:
-    """The number made of dims behind a sign, `sqrt(D)` or a dim by its name."""
+def size_after_sign(stop: Stop, behind: str) -> str:
+    """Return the number after a sign if it is made of dims: `sqrt(D)`, or a dim by its name."""
     written = re.match(r"(?:<-)?\s*((?:sqrt|exp|log)\([^()]*\)|\w+)", behind)
     if written is None:
         return ""
@@ -246,7 +246,7 @@ def _inside_a_call(stop: Stop) -> bool:
 
 
 def chain_in_a_node(stop: Stop) -> Repair | None:
-    """`•<=T(n -> •<=W)`: parentheses behind an operator hold one operand."""
+    """Report `•<=T(n -> •<=W)`: parentheses after an operator hold one operand."""
     if stop.token.type != "ARROW" or stop.opening is None:
         return None
     front, behind = stop.line
@@ -372,7 +372,7 @@ def _bars(stop: Stop) -> Repair | None:
     return Repair(errors.InfixInChain(stop.here, "", "", meant, define, fault))
 
 
-def _point_alone(stop: Stop) -> Repair | None:
+def _bare_point(stop: Stop) -> Repair | None:
     """`1.` and `.5`: a point has digits on both sides."""
     if stop.here.text != ".":
         return None
@@ -407,6 +407,6 @@ def _words_by_commas(stop: Stop) -> Repair | None:
 
 SIGNS_ELSEWHERE: tuple[Callable[[Stop], Repair | None], ...] = (
     _bars,
-    _point_alone,
+    _bare_point,
     _words_by_commas,
 )

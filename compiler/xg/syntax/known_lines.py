@@ -45,7 +45,7 @@ def other_word(stop: Stop) -> Repair | None:
     if outside:
         first, second, rest = stop.token, stop.following, stop.line[1]
     else:
-        second, rest = stop.token, f"{stop.here.text}{_behind(stop)}"
+        second, rest = stop.token, f"{stop.here.text}{_text_after(stop)}"
     if first is None or first.type != "NAME" or second is None:
         return None
     span = stop.span(first)
@@ -67,8 +67,8 @@ def other_word(stop: Stop) -> Repair | None:
     return Repair(problem, (word.upper(),), drop=True) if outside else Repair(problem)
 
 
-def _behind(stop: Stop) -> str:
-    """The text of the line behind the token, with the blanks before it."""
+def _text_after(stop: Stop) -> str:
+    """Return the text of the line after the token, including leading blanks."""
     text, end = stop.source.line_text(stop.here.line), stop.here.column - 1 + len(stop.here.text)
     return text[end:].partition("#")[0].rstrip()
 
@@ -106,7 +106,7 @@ def _list_of(stop: Stop, port: Span) -> Span:
     return Span(stop.source, start, end)
 
 
-def shape_alone(stop: Stop) -> Repair | None:
+def bare_shape(stop: Stop) -> Repair | None:
     """`b [D]` as a line of its own."""
     front = stop.line[0]
     if stop.token.type not in ("_NL", "$END", "RBRACE") or "LPAR" not in stop.expected:
@@ -154,7 +154,7 @@ def outputs_of_a_head(stop: Stop) -> Repair | None:
 
 
 def _colon_in_brackets(stop: Stop) -> Repair | None:
-    """`BC[b -> b, e:E]` and `Layer(E: 2)`, as a dictionary has it."""
+    """Report `BC[b -> b, e:E]` and `Layer(E: 2)`, written like Python dictionaries."""
     before, behind = stop.previous, stop.following
     if stop.token.type != "COLON" or stop.opening is None or "EQUAL" not in stop.expected:
         return None
@@ -315,7 +315,7 @@ def _times_as_a_letter(stop: Stop) -> Repair | None:
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("STAR",), drop=True)
 
 
-def _not_learned(stop: Stop) -> Repair | None:
+def _frozen_synonym(stop: Stop) -> Repair | None:
     """`param c [G] fixed`."""
     front, word = stop.line[0], stop.here.text.lower()
     words = ("fixed", "const", "constant", "buffer", "nograd", "no_grad")
@@ -351,13 +351,13 @@ WORDS: tuple[Callable[[Stop], Repair | None], ...] = (
     _list_of_peers,
     _number_as_node,
     _times_as_a_letter,
-    _not_learned,
+    _frozen_synonym,
     _next_of_several,
     other_word,
     outputs_of_a_head,
     shape_of_a_declaration,
     missing_comma_of_shapes,
-    shape_alone,
+    bare_shape,
 )
 
 
@@ -382,7 +382,7 @@ _PREFIXES: Final = {"x": 16, "b": 2, "o": 8}
 
 
 def _kind(word: str) -> str:
-    """The range to write behind a shape instead of a type; "-" for a word that is none."""
+    """Return the range to write after a shape instead of a type; "-" for any other word."""
     if _FLOATS.fullmatch(word):
         return ""
     return " in V" if _INTEGERS.fullmatch(word) else " in 2" if _MASKS.fullmatch(word) else "-"
@@ -396,7 +396,7 @@ _REASONS: Final = {
 
 
 def _type_of_a_tensor(stop: Stop) -> Repair | None:
-    """`x float [B]`, `float x [B]`, `x [B] float`, `x: float [B]`, in a head or behind `param`."""
+    """Report `x float [B]`, `float x [B]` or `x: float [B]`, in a head or after `param`."""
     declares = stop.statement is not None and stop.statement.type in DECLARING
     if stop.token.type not in ("NAME", "COLON") or stop.previous is None:
         return None

@@ -14,7 +14,7 @@ from xg.syntax import errors
 from xg.syntax.error_token import Repair, Stop
 from xg.syntax.errors.grammar import INFIX
 from xg.syntax.formulas import as_chain, shapes_written
-from xg.syntax.known_labels import own_operator, size_behind
+from xg.syntax.known_labels import own_operator, size_after_sign
 
 _MODULES: Final = r"(?:torch|np|numpy|nn|F|functional|math|tf|jnp|jax|mx|keras|layers)"
 _SIZE: Final = r"[\w\s+*/-]"
@@ -25,7 +25,7 @@ _FILLED: Final = {"zeros": 0, "ones": 1}
 
 
 def _near(stop: Stop) -> tuple[str, str]:
-    """The text of the line before the token and behind it: a line may be of any length."""
+    """Return parts of the line before and after the token: a line may be of any length."""
     front, behind = stop.line
     return front[-_NEAR:], behind[:_NEAR]
 
@@ -178,7 +178,7 @@ def _choice(stop: Stop) -> Repair | None:
 
 
 def _loop(stop: Stop) -> Repair | None:
-    """`for i in range(3):`, at the start of a line or behind a node."""
+    """Report `for i in range(3):` at the start of a line or after a node."""
     front, behind = _near(stop)
     text = f"{front} {stop.here.text} {behind}"
     loop = re.search(r"\bfor\s+\w+\s+in\s+(?:range\()?([\w*+ ]+)", text)
@@ -274,7 +274,7 @@ def _product_without_sign(stop: Stop) -> Repair | None:
 
 
 def _braces_in_a_name(stop: Stop) -> Repair | None:
-    """`h_{t-1}`, as LaTeX has it."""
+    """Report `h_{t-1}`, a subscript in LaTeX."""
     inside = re.match(r"(\w+)[^}]*\}", _near(stop)[1])
     name = re.search(r"(\w+)_$", _near(stop)[0])
     if stop.token.type != "LBRACE" or name is None or inside is None:
@@ -347,7 +347,7 @@ def _sum_of_calls(stop: Stop) -> Repair | None:
     written = formula[: end.start()] if end else formula
     define, chain = "", as_chain(written)
     if stop.token.type == "SLASH" and (divisor := re.match(r"[\w.]+", behind)):
-        number = divisor[0] if divisor[0][0].isdigit() else size_behind(stop, behind)
+        number = divisor[0] if divisor[0][0].isdigit() else size_after_sign(stop, behind)
         defined = None if number else own_operator(written, stop)
         define, chain = defined or ("", f"{before} -> scale(1/{number or divisor[0]})")
     if "->" in before or chain is None:

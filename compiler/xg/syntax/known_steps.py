@@ -48,7 +48,7 @@ def _is_size(stop: Stop, formula: str) -> bool:
     return known and not any(is_value(above, name) for name in names)
 
 
-def _transposed(stop: Stop) -> Repair | None:
+def _transpose(stop: Stop) -> Repair | None:
     """`•<=W^T`, `x^T -> f`, `tanh^T`, `•<=W.t()`."""
     front, behind = _near(stop)
     whole = f"{front}{behind}"
@@ -94,7 +94,7 @@ def _scaled_chain(stop: Stop) -> Repair | None:
 
 
 def _times_a_number(stop: Stop) -> Repair | None:
-    """`tanh * 2`, `x * 0.5` and `L × 4` behind an arrow."""
+    """Report `tanh * 2`, `x * 0.5` and `L × 4` after an arrow."""
     node = re.search(rf"->\s*({_NODE})\s*[*×⊙]$", _near(stop)[0])
     if stop.token.type != "NUMBER" or node is None:
         return None
@@ -123,7 +123,7 @@ def _attached_number(stop: Stop) -> Repair | None:
 
 
 def _row_of_a_block(stop: Stop) -> Repair | None:
-    """`L^4`, `L**4` and `L x 4` behind an arrow, where L is a block."""
+    """Report `L^4`, `L**4` and `L x 4` after an arrow, where L is a block."""
     front, behind = _near(stop)
     node, count = (
         re.search(rf"->\s*({_NODE})$", front),
@@ -237,7 +237,7 @@ def _new_axis(stop: Stop) -> Repair | None:
 
 _RULES: tuple[Callable[[Stop], Repair | None], ...] = (
     _new_axis,
-    _transposed,
+    _transpose,
     _attached_number,
     _row_of_a_block,
     _scaled_chain,
@@ -298,7 +298,7 @@ def _next_part(stop: Stop) -> Repair | None:
     return Repair(problem, ("COMMA",), drop=True)
 
 
-def _joined(stop: Stop) -> Repair | None:
+def _logic_words(stop: Stop) -> Repair | None:
     """`x > 0 and 1 > x`, `x > 0 || 1 > x` and `not x > 0`, in an expression or in brackets."""
     before = stop.previous
     word = stop.here
@@ -345,7 +345,7 @@ def _matmul(stop: Stop) -> Repair | None:
     return _expression_repair(stop.here, reason, f"{signature} = sum[D]{product}")
 
 
-def _reduced(stop: Stop) -> Repair | None:
+def _reduction(stop: Stop) -> Repair | None:
     """`sum(D)(x)`, `sum_{D}(x)`, `sum[D] x` and `sum_D x`."""
     front, behind = stop.near
     operand = rf"(?:\(([^()\n]{{1,100}})\)|({_ATOM}(?:\s*[*^]\s*{_ATOM}){{0,9}}))"
@@ -365,7 +365,7 @@ def _reduced(stop: Stop) -> Repair | None:
     return _expression_repair(stop.here, reason, f"{before[1]}[{axes.strip()}]({inside})")
 
 
-def _applied(stop: Stop) -> Repair | None:
+def _call_without_parentheses(stop: Stop) -> Repair | None:
     """`exp x`."""
     before, behind = stop.previous, stop.near[1]
     if before is None or before.type != "NAME" or stop.token.type not in ("NAME", "NUMBER"):
@@ -379,16 +379,16 @@ def _applied(stop: Stop) -> Repair | None:
 
 _EXPRESSION_RULES: tuple[Callable[[Stop], Repair | None], ...] = (
     _next_part,
-    _joined,
+    _logic_words,
     _chosen,
     _matmul,
-    _reduced,
-    _applied,
+    _reduction,
+    _call_without_parentheses,
 )
 
 
 def in_expression(stop: Stop) -> Repair | None:
-    """A formula of another language behind the head of an operator."""
+    """Report a formula of another language after the head of an operator."""
     if stop.statement is None or stop.statement.type != "OP":
         return None
     return next((found for rule in _EXPRESSION_RULES if (found := rule(stop)) is not None), None)

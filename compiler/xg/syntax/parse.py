@@ -59,7 +59,7 @@ def _lines(tokens: list[Token]) -> Iterator[tuple[Token, list[list[Token]]]]:
 
 
 def _items(tokens: list[Token], index: int) -> Iterator[list[Token]]:
-    """The tokens between commas, until the line ends behind something else."""
+    """Yield the tokens between commas, up to the end of a line that does not end in a comma."""
     item: list[Token] = []
     depth, last = 0, ""
     for token in tokens[index:]:
@@ -126,7 +126,7 @@ def parse_partly(source: Source) -> Parsed:
         module, problems = _read(source)
     except DiagnosticError as error:
         return Parsed(None, error.diagnostics)
-    return Parsed(module, tuple(_reported(problems)))
+    return Parsed(module, tuple(_independent_errors(problems)))
 
 
 @resting_collector()
@@ -151,7 +151,7 @@ def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
     return module, problems
 
 
-def _reported(problems: list[Problem]) -> Iterator[Diagnostic]:
+def _independent_errors(problems: list[Problem]) -> Iterator[Diagnostic]:
     """The errors in the file's order, without those that follow from an error before."""
     mistakes = sorted((problem.diagnostic() for problem in problems), key=_offset)
     signs = [mistake for mistake in mistakes if mistake.code == SIGN]

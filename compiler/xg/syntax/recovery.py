@@ -117,7 +117,7 @@ def _give_up(reader: Reader, tokens: list[Token], stop: Stop, index: int, depth:
 
 
 def _close(reader: Reader, tokens: list[Token], stop: Stop, index: int) -> int:
-    """Give up the last statement of a body without an end, and end it in front of `index`."""
+    """Give up the last statement of an unclosed body, and close the body before `index`."""
     reader.unwind(_BODIES)
     reader.assume(next(symbol for symbol in _BODIES if symbol in reader.choices))
     kinds = ["RBRACE"] if stop.token.type == "$END" else ["RBRACE", "_NL"]
@@ -145,7 +145,7 @@ def _end_of_head(tokens: list[Token], index: int) -> int | None:
 
 
 def _goes_on_at(reader: Reader, tokens: list[Token], index: int, depth: int) -> bool:
-    """Whether a new statement can be expected behind this token, or an end at it."""
+    """Return whether a statement can begin after this token, or a body or the file end at it."""
     kind = tokens[index].type
     if kind == "$END":
         return True
@@ -177,12 +177,12 @@ class Awaited(NamedTuple):
     before: list[Token]
 
 
-def awaited(source: Source, offset: int) -> Awaited | None:
+def expectation_at(source: Source, offset: int) -> Awaited | None:
     """The expectation at an offset, as if the text ended there; None in a comment or a text."""
     until = Source(source.name, source.text[:offset])
     tokens, comments, _ = tokenize(until)
     behind = [*comments, *(token for token in tokens if token.type == "STRING")]
-    if any(token.end == offset and not _closed(token) for token in behind):
+    if any(token.end == offset and not _has_closing_quote(token) for token in behind):
         return None
     before = tokens[:-1]
     probe = Token("NAME", "", offset)  # ends the line before it, if that can end
@@ -210,5 +210,5 @@ def _until(probe: Token, stream: StatementTokens) -> Iterator[Token]:
         yield token
 
 
-def _closed(token: Token) -> bool:
+def _has_closing_quote(token: Token) -> bool:
     return token.type == "STRING" and len(token) > 1 and token.endswith('"')

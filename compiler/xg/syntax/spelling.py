@@ -56,7 +56,7 @@ def greek_name(name: str) -> str:
 
 @cache
 def _greek_words() -> re.Pattern[str]:
-    """The name of a letter as a whole word of a name, or behind the `d` of a gradient."""
+    """Compile a pattern for a letter's name as a whole word, or after the `d` of a gradient."""
     return re.compile(rf"(^d?|(?<![A-Za-z]))({'|'.join(_LETTERS)})(?![A-Za-z])")
 
 
@@ -165,7 +165,7 @@ _LEFT = re.compile(r"[\w.]+$|[\w.]*\)$")
 _RIGHT = re.compile(r"//\s*([\w.]+|\()\s*(?=[-+*/^,;)\]}#<>=]|$|or\b|and\b)", re.MULTILINE)
 
 
-def divided(text: str, start: int) -> Meant | None:
+def division_at(text: str, start: int) -> Meant | None:
     """The meaning of a `//` at an offset that divides, as Python's; None where it is a comment.
 
     It divides behind a number or a name of a size or of a formula, in front of a number, of a name
@@ -204,7 +204,7 @@ _ENDS: Final = (",", ";", ":", "#", "->", "|", "&", " if ", " where ", " and ", 
 
 def turned_round(text: str, start: int, end: int) -> str:
     """The help for a sign of a comparison that begins an arrow here, at these offsets."""
-    before, behind = _before(text, start), _behind(text, end)
+    before, behind = _before(text, start), _operands_after(text, end)
     written = native(text[start:end])  # `←` is an arrow too
     compared = before + written + behind
     if not before.strip() or not behind.strip():
@@ -261,7 +261,7 @@ def _before(text: str, start: int) -> str:
     return line
 
 
-def _behind(text: str, end: int) -> str:
+def _operands_after(text: str, end: int) -> str:
     """The operands to the right: to a comma, a bracket or an arrow."""
     line = text[end : end + _LINE].partition("\n")[0]
     depth = 0
@@ -273,5 +273,5 @@ def _behind(text: str, end: int) -> str:
 
 
 def _end(line: str, place: int) -> str:
-    """The word or sign at a place that no operand of a comparison has; nothing if there is none."""
+    """Return the word or sign at a place that ends an operand, or an empty text."""
     return next((each for each in _ENDS if line.startswith(each, place)), "")

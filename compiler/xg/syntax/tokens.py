@@ -30,7 +30,7 @@ from xg.syntax.spelling import (
     REPHRASED,
     TURNED,
     Meant,
-    divided,
+    division_at,
     turned_round,
 )
 from xg_grammar import literals, patterns
@@ -107,7 +107,7 @@ def tokenize(source: Source) -> Tokens:
 
 
 def _scan(source: Source, begin: int, result: Tokens) -> int | None:
-    """Read the tokens from an offset on, to the end or to behind a `//` that divides."""
+    """Read the tokens from an offset on, to the end or to just after a `//` that divides."""
     tokens = result.tokens
     has_pattern, kinds = patterns(), literals()
     for match in _scanner().finditer(source.text, begin):
@@ -127,7 +127,7 @@ def _scan(source: Source, begin: int, result: Tokens) -> int | None:
             tokens.append(Token(meant.kind, "//", start))
             return start + 2
         else:
-            problem, kind = _repaired(Span(source, *match.span()), kind)
+            problem, kind = _repair_text(Span(source, *match.span()), kind)
             result.problems.append(problem)
             if kind == "NAME" and tokens and tokens[-1].type == "NAME" and tokens[-1].end == start:
                 start = tokens[-1].start
@@ -141,7 +141,7 @@ def _scan(source: Source, begin: int, result: Tokens) -> int | None:
 
 def _division(source: Source, start: int, result: Tokens) -> Meant | None:
     """A `//` that divides, while a problem more is reported: each is looked for in all the text."""
-    return divided(source.text, start) if len(result.problems) < MISTAKES_AT_MOST else None
+    return division_at(source.text, start) if len(result.problems) < MISTAKES_AT_MOST else None
 
 
 @cache
@@ -164,7 +164,7 @@ def _any_of(texts: list[str]) -> str:
     return "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True))
 
 
-def _repaired(found: Span, group: str) -> tuple[Problem, str]:
+def _repair_text(found: Span, group: str) -> tuple[Problem, str]:
     """The problem of a text that is no token, and the kind of the token to continue with, or ""."""
     if group == "unclosed":
         return UnclosedText(found), "STRING"

@@ -115,7 +115,9 @@ class _Watched(Entered):
             return _Wrong(self._real.start(call, x, donate=donate))
         if site != self._watch.skipped:
             return self._real.start(call, x, donate=donate)
-        return _Kept(call.kind.alone(x, self.rank(call.axis), self.size(call.axis)))
+        return _Kept(
+            call.kind.result_without_sending(x, self.rank(call.axis), self.size(call.axis))
+        )
 
     def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
         """Send to another stage, or send zeros."""
@@ -143,7 +145,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
-    """A collective of which every rank gets something else."""
+    """A collective that gives every rank a wrong result."""
 
     real: Pending
 
@@ -202,7 +204,7 @@ class _Draws(Generic[R]):
     made: list[Trial[R]] = field(default_factory=list["Trial[R]"])
 
     def sound(self) -> Iterator[Trial[R]]:
-        """Those whose check holds with every collective: without one, others say nothing."""
+        """Yield the trials that hold with every collective; a failing trial shows nothing."""
         yield from self.made
         for each in self.rest:
             if _holds(each):

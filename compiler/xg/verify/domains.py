@@ -150,7 +150,7 @@ def large_ranges(program: IRProgram, declared: Numbers) -> Numbers:
 
 
 def refusal(program: IRProgram) -> str | None:
-    """Why the numbers of a program are none that it can have; None if they are fine."""
+    """Return why a program can't have the numbers of its sizes; None if it can."""
     try:
         check_numbers(program, {}, least=0)
     except DiagnosticError as error:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """How many edges were compared, and what is said of the first that differs, of which pass."""
+    """A count of compared edges, the first difference in words, and its pass."""
 
     count: int
     first: str | None
@@ -86,17 +86,17 @@ def _differs(
     add: Add,
     padded: Set[tuple[int, int]] = frozenset(),
 ) -> str | None:
-    """The difference on an edge, and its rank; None if there is none."""
+    """Describe the difference on an edge, with its rank; None if there is no difference."""
     mesh, grid, parts = program.mesh, Grid(dict(program.mesh)), list(edge.parts)
     numbers = list(range(len(parts)))
     for axis in reversed(list(mesh)):  # the last axis is the innermost
         state, size = edge.placement.get(axis, CONSTANT), mesh[axis]
-        if state.is_same:
+        if state.is_uniform:
             unlike = _unlike(parts, numbers, size)
             if unlike is not None:
                 return f"{grid.describe(unlike)} has other bits than its neighbour along {axis}"
         over = ordered_axis(axis, zigzag_axes(program.plan))
-        parts = [_merged(group, state, over, add) for group in _groups(parts, size)]
+        parts = [_merge_parts(group, state, over, add) for group in _groups(parts, size)]
         numbers = [group[0] for group in _groups(numbers, size)]
     whole, array = parts[0], edge.wanted
     if padded and array is not None and whole.ndim == array.ndim:
@@ -125,7 +125,7 @@ def _unlike(parts: Sequence[Array], numbers: Sequence[int], size: int) -> int | 
     return None
 
 
-def _merged(group: Sequence[Array], state: AxisState, over: str, add: Add) -> Array:
+def _merge_parts(group: Sequence[Array], state: AxisState, over: str, add: Add) -> Array:
     match state.kind:
         case "S":
             return whole_of(group, over, state.axis)
@@ -138,7 +138,7 @@ def _merged(group: Sequence[Array], state: AxisState, over: str, add: Add) -> Ar
 
 
 def _first_rank(edge: _Edge, program: IRProgram, same: Same) -> int:
-    """The first rank whose part differs from that of one device."""
+    """Return the first rank whose part differs from the array on one device."""
     assert edge.wanted is not None
     grid = Grid(dict(program.mesh))
     for number, part in enumerate(edge.parts):
@@ -173,7 +173,7 @@ class _Both:
         record: Record,
         records: Sequence[Record],
     ) -> Iterator[_Edge]:
-        """The edges of calls among those of their callers; calls may be nested deeply."""
+        """Yield every edge, a call's edges among its caller's; calls may nest deeply."""
         stack = [edges(record, records)]
         while stack:
             edge = next(stack[-1], None)

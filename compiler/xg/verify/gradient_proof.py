@@ -96,7 +96,7 @@ def prove(
     report = _differences(program, zeros, seed, kernels=kernels)
     computed = _computed(program, params, inputs, seed)
     references: dict[str, Reference] = {
-        backend: _compared(
+        backend: _check_backend(
             program.on_arrays(backend, kernels=kernels), params, inputs, seed, computed
         )
         for backend in backends
@@ -115,7 +115,7 @@ def prove(
 def sample(
     project: Project, block: str, settings: Settings, seed: int
 ) -> tuple[Mapping[str, int], Arrays, Arrays]:
-    """Run a block once, as its proof does: the sizes, its outputs, and its gradients.
+    """Run a block once with the sizes of its proof; return sizes, outputs and gradients.
 
     Raises DiagnosticError. All is float64, from random parameters, inputs and cotangents.
     """
@@ -159,7 +159,7 @@ def _with_open_claims(
 ) -> gradcheck.Report:
     """Fail the gradients that are expected to be zero without a proof, and show a value."""
 
-    def judged(row: gradcheck.Row) -> gradcheck.Row:
+    def judge(row: gradcheck.Row) -> gradcheck.Row:
         proof = zeros.get(row.name)
         if proof is None or proof.proven_by:
             return row
@@ -174,23 +174,23 @@ def _with_open_claims(
             reason += proof.otherwise
         return replace(row, verdict="failed", reason=reason)
 
-    return gradcheck.Report(tuple(map(judged, report.rows)), report.seed)
+    return gradcheck.Report(tuple(map(judge, report.rows)), report.seed)
 
 
 def _drawn(program: Program, seed: int) -> tuple[Arrays, Arrays, str]:
     """Parameters, and inputs of a domain that fits."""
     params = interpret.initial(program.graphs, seed)
-    drawn = random_inputs.random_inputs(_expected(program), {}, seed)
+    drawn = random_inputs.random_inputs(_input_shapes(program), {}, seed)
     return params, *fitting_inputs(program.graphs, params, drawn, seed)
 
 
-def _expected(program: Program) -> dict[str, Expected]:
+def _input_shapes(program: Program) -> dict[str, Expected]:
     """The shapes of random inputs: every axis has its number here."""
     specs = program.inputs.items()
-    return {name: Expected(spec.shape, below=_whole(spec.range)) for name, spec in specs}
+    return {name: Expected(spec.shape, below=_as_integer(spec.range)) for name, spec in specs}
 
 
-def _whole(size: int | str | None) -> int | None:
+def _as_integer(size: int | str | None) -> int | None:
     assert not isinstance(size, str)
     return size
 
@@ -217,7 +217,7 @@ def _differences(
 def _differences_at(
     program: Program, meant: Mapping[str, ZeroProof], seed: int, *, kernels: bool
 ) -> gradcheck.Report:
-    """The same at one draw; reasons behind calls are looked for only where one is missing."""
+    """Compare gradients at one draw; look inside calls only for a reason that is missing."""
     params, inputs, _ = _drawn(program, seed)
     module = program.on_arrays(kernels=kernels)
     if stops(program.graphs):
@@ -294,7 +294,7 @@ def _computed(program: Program, params: Arrays, inputs: Arrays, seed: int) -> _C
     return _Computed(outputs, reference.backward(record, cotangents), cotangents)
 
 
-def _compared(
+def _check_backend(
     module: Module, params: Arrays, inputs: Arrays, seed: int, computed: _Computed
 ) -> Reference:
     """Run code on the interpreter's arrays, with the same dropout and cotangents."""

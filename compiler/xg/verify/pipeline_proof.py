@@ -27,10 +27,10 @@ from xg.verify.rank_comparison import (
     RankRun,
     TrafficCheck,
     add,
-    agreed,
     compared,
     expected,
     moved_by,
+    summarize_differences,
 )
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
@@ -155,7 +155,7 @@ class PipelineComparison:
     def compare(self, alone: StageRun, together: Sequence[StageRun]) -> RankAgreement:
         """Every output and gradient against one device."""
         found, outputs = self.differences(alone, together), sum(map(len, alone.outputs))
-        return agreed(found, self.program.mesh, outputs, len(alone.gradients))
+        return summarize_differences(found, self.program.mesh, outputs, len(alone.gradients))
 
     def differs(self, alone: StageRun, together: Sequence[StageRun]) -> bool:
         """Whether any array is wrong."""
@@ -164,7 +164,7 @@ class PipelineComparison:
     def differences(
         self, alone: StageRun, together: Sequence[StageRun]
     ) -> Iterator[ArrayDifference]:
-        """How far everything that a run gives is from that of one device, stage by stage."""
+        """Yield how far each result of a run is from the result of one device, stage by stage."""
         inner = len(together) // self.ranks
         for place, stage in enumerate(self.program.stages):
             first = place % self.ranks * inner
@@ -343,7 +343,7 @@ def checked(
     for place in range(ranks):
         said: Counts = {}
         for stage in of_rank(many.stages, place, ranks):
-            for key, (calls, elements) in _expected(stage, parts, kernels=kernels).items():
+            for key, (calls, elements) in _stage_traffic(stage, parts, kernels=kernels).items():
                 add(said, key, calls, elements)
         mine = runs[place * inner : (place + 1) * inner]
         for row in compared(said, [run.sent for run in mine]):
@@ -351,7 +351,7 @@ def checked(
             yield replace(row, direction=f"{row.direction}, {has} {place}", bundled=bundled)
 
 
-def _expected(stage: Program, parts: int, *, kernels: bool) -> Counts:
+def _stage_traffic(stage: Program, parts: int, *, kernels: bool) -> Counts:
     """The formulas of a stage in numbers."""
     placed = stage.fused_distributed if kernels else stage.distributed
     assert placed is not None

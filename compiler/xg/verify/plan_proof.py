@@ -53,7 +53,7 @@ from xg.verify.reference.modular.meanings import (
     interpreter,
     modulo,
     run_drawn,
-    run_recorded,
+    run_with_record,
 )
 from xg.verify.reference.random import key
 from xg_runtime import agreement
@@ -67,7 +67,7 @@ from xg_runtime.ranks.run_task import Place
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """How many edges agree modulo a prime, and the first difference, None where there is none."""
+    """A count of edges that agree modulo a prime, and the first difference, if there is one."""
 
     prime: int
     arrays: int
@@ -78,18 +78,18 @@ class Exact:
 def exactly(
     one: IRProgram, many: IRProgram, prime: int, seed: int, arithmetic: NumberSystem | None = None
 ) -> Exact:
-    """Both passes of both programs on random residues, compared edge by edge.
+    """Compare both programs edge by edge, forward and backward, on random residues.
 
     `arithmetic` may be one for the ranks with a planted error. Raises Undefined where the program
     of one device asks for a number that does not exist, as the inverse of 0, however it is drawn.
     """
     inputs, _ = run_drawn(one, prime, seed)
-    outcome, record = run_recorded(one, inputs)
+    outcome, record = run_with_record(one, inputs)
     where = cuts(many)
 
     def rank() -> tuple[Outcome, Record]:
         mine = inputs.each(lambda arrays: ranks.local_shards(arrays, where))
-        return run_recorded(many, mine, cast(Mesh, ranks), arithmetic)
+        return run_with_record(many, mine, cast(Mesh, ranks), arithmetic)
 
     arrays = len(outcome.outputs) + len(outcome.gradients)
     try:
@@ -189,7 +189,7 @@ class PipelineResidues:
         return cls(one, PipelineComparison(many, first.params, parts, "1F1B"), prime)
 
     @cached_property
-    def alone(self) -> tuple[StageRun, Sequence[Record]]:
+    def single_device_run(self) -> tuple[StageRun, Sequence[Record]]:
         """The run on one device."""
         module = InterpretedModule(self.one.graphs, self.prime)
         return self.comparison.on_one_device(cast(Module, module)), module.records
@@ -219,7 +219,7 @@ class PipelineResidues:
 
     def compare(self, runs: Runs) -> Exact:
         """Every edge of every stage and microbatch, then all results."""
-        alone, _ = self.alone
+        alone, _ = self.single_device_run
         arrays = sum(map(len, alone.outputs)) + len(alone.gradients)
         stages = self.comparison.program.stages
         count_of_ranks = self.comparison.ranks
@@ -242,7 +242,7 @@ class PipelineResidues:
         return Exact(self.prime, arrays, count, first)
 
     def _edges(self, stage: ir.IRProgram, mine: Sequence[Record], part: int) -> Edges:
-        _, records = self.alone
+        _, records = self.single_device_run
         add = modulo(self.prime).add
         return compare_edges(
             self.one.graphs, records[part], stage, mine, np.array_equal, add, self._shared
@@ -268,7 +268,7 @@ class PipelineResidues:
 
     def _results(self, stage: Program, runs: Sequence[StageRun]) -> Iterator[str]:
         """The first result of a stage that differs."""
-        alone, _ = self.alone
+        alone, _ = self.single_device_run
         names = {*stage.inputs, *stage.params, *stage.outputs}
         for part, outputs in enumerate(alone.outputs):
             wanted = Outcome(named(names, outputs), {})
@@ -292,7 +292,7 @@ class PipelineResidues:
 
 
 def exactly_in_stages(one: Program, many: Program, prime: int, seed: int) -> Exact:
-    """Both passes of all microbatches; raises Undefined as `exactly` does."""
+    """Compare a pipeline with one device on residues; raises Undefined like `exactly`."""
     residues = PipelineResidues.of(one, many, prime, seed)
     try:
         return residues.compare(residues.on_ranks())
@@ -303,7 +303,7 @@ def exactly_in_stages(one: Program, many: Program, prime: int, seed: int) -> Exa
 
 
 def _stage_values(stage: ir.IRProgram) -> tuple[ir.Value, ...]:
-    """The stream that a stage sends: in the program of one device, that behind the last round."""
+    """Return the stream that a stage sends; on one device it is the result of the last round."""
     return stage.main.outputs if stage.stage is not None and stage.stage.sends else ()
 
 
@@ -364,7 +364,7 @@ class RankProof:
         return exact and edges and (self.floats is None or self.floats.passed)
 
 
-def wanted(
+def select_proofs(
     project: Project, block: str | None, plan: str | None, settings: Settings
 ) -> Iterator[tuple[str, str | None, Settings]]:
     """Blocks and plans to prove: those named, or every plan that reaches a block that is not met.
@@ -398,7 +398,7 @@ def wanted_in_every_choice(
 ) -> Iterator[tuple[str, str | None, Settings]]:
     """The same with settings, in which every block meets all options that it can tell apart."""
     for met, chosen in choices_to_meet(project, settings, block):
-        for name, each, own in wanted(project, met, plan, chosen):
+        for name, each, own in select_proofs(project, met, plan, chosen):
             if each is None or reaches(project, name, each, own):
                 yield name, each, own
 
@@ -429,7 +429,7 @@ def prove_ranks(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A parallel program and that of one device, at sizes that its ranks can share."""
+    """A parallel program and its single-device program, at sizes that the ranks can share."""
 
     settings: Settings
     case: Case
@@ -457,7 +457,7 @@ def _exact(many: Program, prime: int, seed: int) -> Exact:
 
 
 def _single_with_rings(program: Program) -> Program:
-    """A compiled program on one device with the operators that a plan chooses, as rings have.
+    """Return the program of one device with the operators that a plan chooses, such as rings.
 
     On one device they are what they replace, in reals; over residues exp has no properties, so
     only like is compared with like.
@@ -531,7 +531,7 @@ def _trial(
 
 
 def comparison_of(one: Program, many: Program, seed: int) -> RankComparison:
-    """Both programs with what they are given."""
+    """Return a comparison of ranks with one device, with random arrays for both programs."""
     params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)
     outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
     return RankComparison(many.graphs, params, inputs, invented.cotangents(outputs, seed), seed)

@@ -21,7 +21,7 @@ from typing import Final
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program
-from xg.frontend.plan_in_choices import plan_named
+from xg.frontend.plan_in_choices import find_plan
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of, shape_project
 from xg.ir.dim import ONE, Coefficient, Dim, DimError, Monomial, number, product, symbol
@@ -32,9 +32,15 @@ from xg.ir.scalar import Scalar, ScalarError, size
 from xg.ir.size_checks import axes_of, facts_of, value_of
 from xg.ir.walk import instances
 from xg.passes.pipelines import RANK, SINGLE, run
-from xg.sharding.apply_plan import check_placed, cut_row, is_about_calls, placed_values, with_mesh
+from xg.sharding.apply_plan import (
+    check_placements,
+    cut_row,
+    is_about_calls,
+    placed_values,
+    with_mesh,
+)
 from xg.sharding.divisibility import PaddedCut, check_shares, padded_cuts, padded_numbers
-from xg.sharding.local import sized
+from xg.sharding.local import cut_sizes
 from xg_runtime.errors import InputError
 
 # Constraints on the sizes of a program: everything that numbers for them must respect.
@@ -107,7 +113,7 @@ def shard_sizes(program: IRProgram) -> Iterator[Dim]:
     ]
     for graph, symbols in instances(program):
         for value, cuts in graph.layouts.items():
-            shares = sized(graph.types[value].shape, cuts)
+            shares = cut_sizes(graph.types[value].shape, cuts)
             cut += [(symbols, whole, axes) for whole, axes in shares]
     for symbols, whole, axes in cut:
         ranks = prod(program.mesh[axis] for axis in axes if axis in program.mesh)
@@ -150,7 +156,7 @@ def _numbers(program: IRProgram) -> Iterator[Scalar]:
 
 
 def bounds(program: IRProgram) -> Iterator[tuple[Dim, Dim]]:
-    """Pairs of sizes of which the first must not be larger, as S and S_max."""
+    """Yield pairs of sizes whose first must not exceed the second, for example S and S_max."""
     for graph, symbols in instances(program):
         for _, fact in facts_of(graph):
             yield fact.smaller.substitute(symbols), fact.larger.substitute(symbols)
@@ -175,10 +181,10 @@ def _means(program: IRProgram) -> Iterator[Dim]:
             if isinstance(step, Apply):
                 body = step.body(graph.types)
                 means = (expr for expr in body.order() if expr.prim == "mean")
-                yield from (_reduced(expr).substitute(symbols) for expr in means)
+                yield from (_reduction_size(expr).substitute(symbols) for expr in means)
 
 
-def _reduced(expr: Expr) -> Dim:
+def _reduction_size(expr: Expr) -> Dim:
     shape = expr.args[0].shape
     return product(shape[axis] for axis in expr.axes())
 
@@ -286,10 +292,10 @@ class _Search:
             if missing is None:
                 return None
             if not self._multiply(missing):
-                return tuple(name for name, _ in missing[0]) or self._beside(missing)
+                return tuple(name for name, _ in missing[0]) or self._stuck_symbols(missing)
         return ()
 
-    def _beside(self, number: Term) -> tuple[str, ...]:
+    def _stuck_symbols(self, number: Term) -> tuple[str, ...]:
         """The symbols of a size that no multiple makes whole: k of H/4 + k/2 - 1/2."""
         dim = next((dim for dim in self.known_wholes() if number in dim.terms), Dim(()))
         parts = number[1].denominator
@@ -302,11 +308,11 @@ class _Search:
             while name in self.factors:
                 before = self.factors[name]
                 self.factors[name] = before / number(divisor)
-                if not self._is_whole(name):
+                if not self._has_integer_sizes(name):
                     self.factors[name] = before
                     break
 
-    def _is_whole(self, name: str) -> bool:
+    def _has_integer_sizes(self, name: str) -> bool:
         """Whether a multiple is one, and every size whole for all primes."""
         terms = [term for dim in self.known_wholes() for term in dim.terms]
         whole = all(coefficient.denominator == 1 for _, coefficient in self.factors[name].terms)
@@ -366,7 +372,7 @@ class _Search:
         return self._values(primes)
 
     def _rounds(self, names: Sequence[str]) -> Numbers:
-        """Every repetition twice, and the whole of which some are apart as often as leaves two.
+        """Set repeat counts to two, and totals so that two are left after subtractions.
 
         Of those that are none in the file, none.
         """
@@ -388,7 +394,7 @@ class _Search:
         """Some dealing of primes that is allowed, to begin with."""
         primes: Numbers = dict(zip(names, PRIMES, strict=False))
         for one, other in combinations(names, 2):
-            if not self._allowed({**rounds, **primes}):
+            if not self._is_valid({**rounds, **primes}):
                 primes[one], primes[other] = primes[other], primes[one]
         self._grow(primes, rounds)
         if self.strict:
@@ -450,16 +456,16 @@ class _Search:
             for move in moves():
                 moved = {**primes, **move}
                 less = self._effort(moved)
-                if less < effort and self._allowed(moved, apart=apart):
+                if less < effort and self._is_valid(moved, apart=apart):
                     effort, best = less, move
             primes.update(best or {})
 
     def _values(self, primes: Mapping[str, int]) -> Numbers:
-        spelled = self._spelled(primes)
+        spelled = self._prime_symbols(primes)
         values = {name: dim.evaluate(spelled) for name, dim in self._formulas().items()}
         return {**self.fixed, **values}
 
-    def _spelled(self, primes: Mapping[str, int]) -> Numbers:
+    def _prime_symbols(self, primes: Mapping[str, int]) -> Numbers:
         return {f"{name}'": prime for name, prime in (*primes.items(), *self.fixed.items())}
 
     def _formulas(self) -> dict[str, Dim]:
@@ -483,7 +489,7 @@ class _Search:
             yield from ({name: prime} for prime in smaller)
         yield from _exchanges(primes, names)
 
-    def _allowed(self, primes: Numbers, *, apart: bool = False) -> bool:
+    def _is_valid(self, primes: Numbers, *, apart: bool = False) -> bool:
         """Whether bounds hold (S and S_max), means and loops are over enough, and axes differ."""
         numbers = self._values(primes)
         bounded = all(
@@ -504,11 +510,11 @@ class _Search:
 
     def _effort(self, primes: Numbers) -> int:
         """About how much is computed: one pass for every scalar that is moved."""
-        spelled, (scalars, operations) = self._spelled(primes), self._work()
+        spelled, (scalars, operations) = self._prime_symbols(primes), self._work()
         return scalars(spelled) * operations(spelled)
 
     def _scalars(self, primes: Numbers) -> int:
-        return self._work()[0](self._spelled(primes))
+        return self._work()[0](self._prime_symbols(primes))
 
 
 def _value_of(dim: Dim) -> Callable[[Numbers], int]:
@@ -590,10 +596,10 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     """
     mesh = mesh_sizes(project)
     if plan is not None:  # neighbours of the axes that it has differ
-        axes = plan_named(project, plan, {**mesh, **settings}).mesh
+        axes = find_plan(project, plan, {**mesh, **settings}).mesh
         mesh |= dict(zip(axes, cycle(RANKS), strict=False))
     chosen: dict[str, str | int] = {**mesh, **settings}
-    typed = _typed(project, block, plan, chosen)
+    typed = _type_on_mesh(project, block, plan, chosen)
     set_numbers = {name: value for name, value in settings.items() if isinstance(value, int)}
     whole = run(SINGLE, typed).result
     own = {name: size for name, size in set_numbers.items() if name not in mesh}
@@ -638,16 +644,18 @@ def reaches(project: Project, block: str | None, plan: str, settings: Settings) 
     """Whether a plan places anything in a block, or says what it computes again."""
     chosen: dict[str, str | int] = {**mesh_sizes(project), **settings}
     typed = shape_project(project, block, chosen)
-    named = replace(typed, plan=plan_named(project, plan, chosen))
+    named = replace(typed, plan=find_plan(project, plan, chosen))
     return next(iter(placed_values(named)), None) is not None or is_about_calls(named)
 
 
-def _typed(project: Project, block: str | None, plan: str | None, settings: Settings) -> IRProgram:
+def _type_on_mesh(
+    project: Project, block: str | None, plan: str | None, settings: Settings
+) -> IRProgram:
     """The typed program on its mesh, without the numbers that its sizes have in the file."""
     typed = shape_project(project, block, settings)
     if plan is not None:
-        typed = replace(typed, plan=plan_named(project, plan, settings))
-        check_placed(placed_values(typed))
+        typed = replace(typed, plan=find_plan(project, plan, settings))
+        check_placements(placed_values(typed))
     return with_mesh(typed)
 
 

@@ -46,7 +46,7 @@ class Gathered:
 def gather_shards(
     parts: Sequence[Array], where: ShardSpec, mesh: Mapping[str, int], counting: int | None = None
 ) -> Gathered:
-    """The global array of all ranks' shards; of replicas the last rank's, or that of `counting`."""
+    """Assemble the global array; replicas come from the last rank, or from rank `counting`."""
     shape = list(parts[0].shape)
     grid = Grid(dict(mesh))
     for axis, over, *_ in where:
@@ -75,7 +75,7 @@ def gather_shards(
 def furthest(
     parts: Sequence[Array], wanted: Array, where: ShardSpec, mesh: Mapping[str, int]
 ) -> int:
-    """The rank whose shard is furthest from that of an expected global array of the same shape."""
+    """Return the rank whose shard differs most from an expected global array."""
     grid, true = Grid(dict(mesh)), wanted
     wanted = np.zeros(padded_shape(true.shape, where, mesh), true.dtype)
     wanted[tuple(map(slice, true.shape))] = true
@@ -224,14 +224,16 @@ class RankComparison:
     def compare(self, alone: RankRun, together: Sequence[RankRun]) -> RankAgreement:
         """Everything that a run gives against one device, in the contract's measure."""
         found = self.differences(alone, together)
-        return agreed(found, self.ranks.mesh, len(alone.outputs), len(alone.gradients))
+        return summarize_differences(
+            found, self.ranks.mesh, len(alone.outputs), len(alone.gradients)
+        )
 
     def differs(self, alone: RankRun, together: Sequence[RankRun]) -> bool:
         """Whether any array is wrong."""
         return any(difference.is_wrong for difference in self.differences(alone, together))
 
     def differences(self, alone: RankRun, together: Sequence[RankRun]) -> Iterator[ArrayDifference]:
-        """How far every output, statistic and gradient is from that of one device."""
+        """Yield how far every output, statistic and gradient is from the run on one device."""
         outputs = [run.outputs for run in together]
         yield from self._differences("", alone.outputs, outputs, 0.0)
         moved = [run.moved for run in together]
@@ -268,10 +270,10 @@ class RankComparison:
         return ArrayDifference(said, error_of(whole.array, wanted, total), worst, whole.unlike)
 
 
-def agreed(
+def summarize_differences(
     differences: Iterable[ArrayDifference], mesh: Mapping[str, int], outputs: int, gradients: int
 ) -> RankAgreement:
-    """The largest difference of so many arrays, and the first array that is wrong."""
+    """Return the largest of the differences, and the first array that is wrong."""
     found = list(differences)
     worst = max([0.0, *(each.error for each in found)])
     wrong = next((each for each in found if each.is_wrong), None)
@@ -367,17 +369,17 @@ def add(counts: Counts, key: Key, calls: int, elements: int) -> None:
 def count(
     placed: IRProgram, together: Sequence[RankRun], *, bundled: bool = False
 ) -> tuple[TrafficCheck, ...]:
-    """Both, one row for each pass, kind and mesh axis; of ranks that differ the first such.
+    """Compare traffic with the formulas: a row for each pass, kind and mesh axis.
 
     Code that is `bundled`, as kernels are, sends several gradients or parameters at once.
     """
     return tuple(
-        replace(row, bundled=bundled and _is_bundled(row))
+        replace(row, bundled=bundled and _can_bundle(row))
         for row in compared(expected(placed), [run.sent for run in together])
     )
 
 
-def _is_bundled(row: TrafficCheck) -> bool:
+def _can_bundle(row: TrafficCheck) -> bool:
     """Tell whether one call may send several: parameters in both passes, gradients in one."""
     record = COLLECTIVES[row.kind]
     return record.gathers or (record.sums and row.direction == "backward")

@@ -87,12 +87,12 @@ def propagate(
 
 
 def _arbitrary(expr: Expr, known: Perturbations) -> Perturbation | None:
-    """A change of which nothing is known."""
+    """Return an arbitrary change: it may be anything."""
     return Perturbation(expr, frozenset())
 
 
-def _none(expr: Expr, known: Perturbations) -> Perturbation | None:
-    """Nothing changes, or nothing that a gradient sees."""
+def _no_change(expr: Expr, known: Perturbations) -> Perturbation | None:
+    """Return None: the result has no change that a gradient could see."""
     return None
 
 
@@ -100,7 +100,7 @@ def _all_axes(expr: Expr) -> Axes:
     return frozenset(range(-expr.rank, 0))
 
 
-def _repeated(arg: Expr, expr: Expr) -> Axes:
+def _broadcast_axes(arg: Expr, expr: Expr) -> Axes:
     """Axes of `expr` along which an operand is repeated."""
     own = {axis: arg.shape[axis] for axis in range(-arg.rank, 0)}
     return frozenset(axis for axis in range(-expr.rank, 0) if axis not in own or own[axis] == ONE)
@@ -109,7 +109,7 @@ def _repeated(arg: Expr, expr: Expr) -> Axes:
 def _uniform_axes(arg: Expr, expr: Expr, known: Perturbations) -> Axes:
     """Axes of `expr` along which the change that one operand brings is the same."""
     change = known.get(id(arg))
-    return _all_axes(expr) if change is None else (change.uniform | _repeated(arg, expr))
+    return _all_axes(expr) if change is None else (change.uniform | _broadcast_axes(arg, expr))
 
 
 def _sum(expr: Expr, known: Perturbations) -> Perturbation | None:
@@ -132,10 +132,12 @@ def _product(expr: Expr, known: Perturbations) -> Perturbation | None:
     if len(changing) != 1 or (expr.prim == "div" and changing[0] is expr.args[1]):
         return _arbitrary(expr, known)
     (fixed,) = (arg for arg in expr.args if arg is not changing[0])
-    return Perturbation(expr, _uniform_axes(changing[0], expr, known) & _repeated(fixed, expr))
+    return Perturbation(
+        expr, _uniform_axes(changing[0], expr, known) & _broadcast_axes(fixed, expr)
+    )
 
 
-def _negated(expr: Expr, known: Perturbations) -> Perturbation | None:
+def _negate(expr: Expr, known: Perturbations) -> Perturbation | None:
     change = known[id(expr.args[0])]
     return Perturbation(("neg", change.source), change.uniform)
 
@@ -155,7 +157,7 @@ def _where(expr: Expr, known: Perturbations) -> Perturbation | None:
     uniform = (
         _uniform_axes(yes, expr, known)
         & _uniform_axes(no, expr, known)
-        & _repeated(condition, expr)
+        & _broadcast_axes(condition, expr)
     )
     return Perturbation(expr, uniform)
 
@@ -183,7 +185,7 @@ def _tests_training(condition: Expr) -> bool:
     return (drawn.attr("law"), scale) == ("bernoulli", 1)
 
 
-def _reduced(expr: Expr, known: Perturbations) -> Perturbation | None:
+def _reduce(expr: Expr, known: Perturbations) -> Perturbation | None:
     """The mean and the maximum of numbers that change uniformly change as they do.
 
     Without `keep` that is so where the axes in front are reduced: others would move.
@@ -216,14 +218,14 @@ def _contraction(expr: Expr, known: Perturbations) -> Perturbation | None:
     )
 
 
-def _transposed(expr: Expr, known: Perturbations) -> Perturbation | None:
+def _transpose(expr: Expr, known: Perturbations) -> Perturbation | None:
     rank = expr.rank
     uniform = known[id(expr.args[0])].uniform
     order = enumerate(expr.axes("order"))
     return Perturbation(expr, frozenset(i - rank for i, axis in order if axis - rank in uniform))
 
 
-def _reshaped(expr: Expr, known: Perturbations) -> Perturbation | None:
+def _reshape(expr: Expr, known: Perturbations) -> Perturbation | None:
     """Split axes stay uniform in all parts; merged ones are if all of their parts are."""
     (arg,) = expr.args
     uniform = {axis + arg.rank for axis in known[id(arg)].uniform}
@@ -254,7 +256,7 @@ def _broadcast(expr: Expr, known: Perturbations) -> Perturbation | None:
     return Perturbation(known[id(arg)].source, _uniform_axes(arg, expr, known))
 
 
-def _gathered(expr: Expr, known: Perturbations) -> Perturbation | None:
+def _gather(expr: Expr, known: Perturbations) -> Perturbation | None:
     """Rows of a table that changes: uniform along the ids' axes if the rows change uniformly."""
     table, ids = expr.args
     change = known.get(id(table))
@@ -268,9 +270,9 @@ def _gathered(expr: Expr, known: Perturbations) -> Perturbation | None:
     return Perturbation(expr, frozenset(uniform))
 
 
-def _concatenated(expr: Expr, known: Perturbations) -> Perturbation | None:
+def _concat(expr: Expr, known: Perturbations) -> Perturbation | None:
     """Changes from the first part that changes to the last."""
-    axis = expr.typed("axis", int)
+    axis = expr.typed_attr("axis", int)
     start = ZERO
     ends: list[Dim] = []
     for arg in expr.args:
@@ -286,35 +288,35 @@ def _concatenated(expr: Expr, known: Perturbations) -> Perturbation | None:
 def _cut(expr: Expr, known: Perturbations) -> Perturbation | None:
     """Does not change if only other positions do."""
     change = known[id(expr.args[0])]
-    start, stop = expr.typed("start", Dim), expr.typed("stop", Dim)
-    if change.part and change.part.misses(expr.typed("axis", int), start, stop):
+    start, stop = expr.typed_attr("start", Dim), expr.typed_attr("stop", Dim)
+    if change.part and change.part.misses(expr.typed_attr("axis", int), start, stop):
         return None
     return Perturbation(expr, change.uniform)
 
 
 Rule = Callable[[Expr, Perturbations], Perturbation | None]
 _RULES: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys(COMPARE, _none),
-    "as_float": _none,
-    "stop": _none,
-    **dict.fromkeys(RANDOM, _none),
-    "top": _none,
-    "earlier": _none,
+    **dict.fromkeys(COMPARE, _no_change),
+    "as_float": _no_change,
+    "stop": _no_change,
+    **dict.fromkeys(RANDOM, _no_change),
+    "top": _no_change,
+    "earlier": _no_change,
     "add": _sum,
     "sub": _sum,
     "mul": _product,
     "div": _product,
-    "neg": _negated,
+    "neg": _negate,
     "where": _where,
-    "mean": _reduced,
-    "max": _reduced,
-    "sum": _reduced,
+    "mean": _reduce,
+    "max": _reduce,
+    "sum": _reduce,
     "contract": _contraction,
-    "transpose": _transposed,
-    "reshape": _reshaped,
+    "transpose": _transpose,
+    "reshape": _reshape,
     "broadcast": _broadcast,
-    "gather": _gathered,
-    "concat": _concatenated,
+    "gather": _gather,
+    "concat": _concat,
     "cut": _cut,
 }
 
@@ -382,7 +384,7 @@ class _Walk:
             reached = _through(step, graph, changed)
             changed |= reached
             if not reached:
-                self.ends[_said(step, graph, changed)] = None
+                self.ends[_explain_end(step, graph, changed)] = None
         return changed
 
     def _through_call(self, call: Call, changed: Changes, path: Path) -> Changes:
@@ -412,7 +414,7 @@ class _Walk:
     def _over(
         self, callee: Graph, states: int, ports: Changes, path: Path
     ) -> list[Perturbation | None]:
-        """The outputs of a loop that change; a state that does so changes in all rounds behind."""
+        """Return the changed outputs of a loop; a changed state changes in all later rounds."""
         carried = callee.inputs[len(callee.inputs) - states :]
         ports = {port: Perturbation(port, ANYHOW) for port in ports}
         while True:
@@ -482,7 +484,7 @@ def _through(step: Apply, graph: Graph, changes: Mapping[Value, Perturbation]) -
     return {each: change for each, change in results if change and each.role != "cache"}
 
 
-def _said(step: Apply, graph: Graph, changed: Changes) -> str:
+def _explain_end(step: Apply, graph: Graph, changed: Changes) -> str:
     """Why a change ends here: any change would, or only one that is equal in rows or operands."""
     where = f"{step.op.glyph} in line {step.span.line}"
     shifts = {value: changed[value] for value in step.inputs if value in changed}
@@ -539,7 +541,7 @@ def expected_zeros(program: IRProgram) -> dict[str, MeantZero]:
     found: dict[str, MeantZero] = {}
     for site in sites_with(program, lambda graph: len(graph.meant_zeros)):
         for meant in site.graph.meant_zeros:
-            path = _numbered(known, site.path, meant.path)
+            path = _resolve_last_rounds(known, site.path, meant.path)
             if path in known or (not site.path and path in inputs):
                 found.setdefault(path, meant)
             elif "." in meant.path:
@@ -551,7 +553,7 @@ def expected_zeros(program: IRProgram) -> dict[str, MeantZero]:
     return found
 
 
-def _numbered(known: set[str], site: str, path: str) -> str:
+def _resolve_last_rounds(known: set[str], site: str, path: str) -> str:
     """A path with the number of each last round in the place of the word."""
     whole = site
     for part in path.split("."):

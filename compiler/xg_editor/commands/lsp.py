@@ -18,7 +18,7 @@ EXAMPLE = "xg lsp --stdio"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Nothing to choose; many editors pass the transport."""
+    """Accept `--stdio`, which many editors pass; there is no other transport."""
     parser.add_argument(
         "--stdio",
         action="store_true",

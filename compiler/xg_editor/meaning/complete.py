@@ -16,7 +16,7 @@ from xg.ir.graph import LAST_ROUND
 from xg.ir.op import Op, attaching, foreign_names, signature
 from xg.ir.plan import SCHEDULES
 from xg.syntax import ast
-from xg.syntax.recovery import Awaited, awaited
+from xg.syntax.recovery import Awaited, expectation_at
 from xg_editor.meaning.declared import (
     Called,
     Declaration,
@@ -26,9 +26,9 @@ from xg_editor.meaning.declared import (
     called_at,
     declaring_word,
     fence,
-    name_behind,
+    name_after,
     node_before,
-    opened,
+    open_bracket,
     paragraphs,
     path_before,
     title_of,
@@ -72,8 +72,8 @@ def word_of_language(text: str) -> Completion:
     return Completion(text, "word of the language", snippet=_SNIPPETS.get(text, ""))
 
 
-def ranked(found: Iterable[Completion], typed: str) -> list[Completion]:
-    """The names in the order to offer them, each once; none where the word is complete.
+def rank_completions(found: Iterable[Completion], typed: str) -> list[Completion]:
+    """Return the names in the order to offer them, each once; empty if the word is complete.
 
     The name that is complete comes first, then those that the word begins, then operators with
     another name that it begins, then the rest. A word that is one of the names and begins no other
@@ -83,7 +83,7 @@ def ranked(found: Iterable[Completion], typed: str) -> list[Completion]:
     for each in found:
         names.setdefault(each.name, each)
     own = names.get(typed)
-    if own and not own.snippet and not any(_more(each, typed) for each in names.values()):
+    if own and not own.snippet and not any(_continues(each, typed) for each in names.values()):
         return []
     spelled = (one for each in names.values() for one in _spellings(each, typed))
     return sorted(spelled, key=lambda each: _likeness(each, typed))
@@ -100,8 +100,8 @@ def in_order_of_use(operators: Iterable[Completion]) -> list[Completion]:
     return sorted(operators, key=place)
 
 
-def _more(found: Completion, typed: str) -> bool:
-    """Whether a word begins a name and is not all of it."""
+def _continues(found: Completion, typed: str) -> bool:
+    """Return whether a name begins with a word and is longer."""
     return found.name != typed and found.name.lower().startswith(typed.lower())
 
 
@@ -151,7 +151,7 @@ class InReach:
         self.offset = offset
 
     def values(self) -> Iterator[Completion]:
-        """Values that are made above, and operators written in front of what they take."""
+        """Yield the values that are defined above the offset, and the arguments with a shape."""
         if self.block is None:
             return
         inside = self.names.inside(self.block)
@@ -175,7 +175,7 @@ class InReach:
         """Whether a block is the one around the place, or calls it."""
         if self.block is None or not isinstance(called.tree, ast.Block):
             return False
-        called_blocks = reached(self.names, self.module, called.tree)
+        called_blocks = reachable_blocks(self.names, self.module, called.tree)
         return any(block.name.name == self.block.name.name for block in called_blocks)
 
     def options(self) -> Iterator[Completion]:
@@ -209,23 +209,25 @@ class InReach:
 
 
 def named(kind: Kind, tree: Tree) -> Completion:
-    """The name that a tree declares."""
+    """Offer the name that a tree declares."""
     return declared(Declaration(kind, tree.name.name, tree.name.span, tree))
 
 
 def declared(declaration: Declaration) -> Completion:
-    """A declaration by its name."""
+    """Offer a declaration by its name."""
     text = "\n\n".join(paragraphs(declaration))
-    return Completion(spelled(declaration), declaration.kind, title_of(declaration), text)
+    return Completion(written_name(declaration), declaration.kind, title_of(declaration), text)
 
 
-def spelled(declaration: Declaration) -> str:
-    """The name of a declaration as its file writes it."""
+def written_name(declaration: Declaration) -> str:
+    """Return the name of a declaration as its file writes it."""
     return declaration.span.text if declaration.span else declaration.name
 
 
-def reached(names: ProjectNames, module: ast.Module, start: ast.Block) -> Iterator[ast.Block]:
-    """A block and all that it calls, each once."""
+def reachable_blocks(
+    names: ProjectNames, module: ast.Module, start: ast.Block
+) -> Iterator[ast.Block]:
+    """Yield a block and every block that it calls, directly or not, each once."""
     waiting, seen = [(module, start)], set[int]()
     while waiting:
         place, block = waiting.pop()
@@ -272,13 +274,13 @@ def complete(project: Project | None, word: Span) -> list[Completion]:
         project: the files, as far as they could be read.
         word: from the beginning of the word to the cursor.
     """
-    place = awaited(word.source, word.start)
+    place = expectation_at(word.source, word.start)
     if place is None:
         return []
     completer = _Completer(project, place, word.start) if project else None
     known = completer.found() if completer else ()
     words = completer.words() if completer else place.words
-    found = ranked((*known, *map(word_of_language, words)), word.text)
+    found = rank_completions((*known, *map(word_of_language, words)), word.text)
     if word.source.text.startswith("<", word.end):  # what a snippet would bring is there
         return [replace(each, snippet="") for each in found]
     return found
@@ -286,7 +288,7 @@ def complete(project: Project | None, word: Span) -> list[Completion]:
 
 def called_in(project: Project, place: Span) -> Called | None:
     """The node whose parentheses a place is in, and the argument there."""
-    tokens = awaited(place.source, place.start)
+    tokens = expectation_at(place.source, place.start)
     return _Completer(project, tokens, place.start).callee() if tokens else None
 
 
@@ -301,7 +303,7 @@ class _Completer:
         self.last = place.before[-1].type if place.before else ""
         self.item = declaring_word(place.before)
         named = {block.name.name: block for block in module.blocks}
-        self.block = named.get(name_behind(place.before, self.item, ("BLOCK",)))
+        self.block = named.get(name_after(place.before, self.item, ("BLOCK",)))
         self.own = self.block.own if self.block else ()
         self.reach = InReach(self.names, self.block, offset)
         self.of = self._owner()
@@ -345,11 +347,11 @@ class _Completer:
             "path": self._expression,
             "axis": self.reach.sizes,
             "words": self._words,
-            "names": self._taken,
+            "names": self._importable_names,
         }
 
     def _by_last_token(self) -> Iterator[Completion]:
-        """The names behind a word or a sign of which the grammar only says that a name follows."""
+        """Yield names by the last token, if the grammar only says that some name follows it."""
         match self.last:
             case "IF":
                 yield from self.reach.options()
@@ -365,7 +367,7 @@ class _Completer:
             case "EQUAL" | "CROSS" | "STAR" if self.item and self.item.type == "PLAN":
                 yield from self.reach.plans()
             case "COMMA" if self.item and self.item.type == "USE":
-                yield from self._taken()
+                yield from self._importable_names()
             case "RSQB" | "NAME" if self.item and self.item.type == "PLAN":
                 yield from map(word_of_language, _BEHIND.get(self.place.before[-1], _MEMORY))
             case _:
@@ -386,14 +388,14 @@ class _Completer:
         yield from map(word_of_language, self._starts())
         yield from (named("argument", own) for own in self.own if self.last != "LSQB")
         if self.block and self.last in ("COMMA", "EQUAL"):
-            bracket = opened(self.place.before)
+            bracket = open_bracket(self.place.before)
             in_call = bracket is not None and self.place.before[bracket].type == "LPAR"
             yield from self.reach.values() if in_call else ()
         yield from self.reach.sizes()
 
     def _operands(self) -> Iterator[Completion]:
         """The operands, arguments and definitions of an operator that the file defines."""
-        name = name_behind(self.place.before, self.item, ("OP",))
+        name = name_after(self.place.before, self.item, ("OP",))
         for op in self.module.ops:
             if op.name.name == name:
                 kinds: tuple[tuple[Kind, Sequence[ast.Port | ast.Own | ast.Binding]], ...] = (
@@ -434,7 +436,7 @@ class _Completer:
                 above = call.span is not None and call.span.start < self.offset
                 if isinstance(node, ast.NodeUse) and node.instance and above:
                     detail = f"the same parameters as {node.operator.span.text}"
-                    yield Completion(spelled(call), "call", detail)
+                    yield Completion(written_name(call), "call", detail)
         for op in self.module.ops:
             yield Completion(op.name.span.text, "operator", op.span.text.split("\n")[0])
         for use in self.module.uses:
@@ -460,7 +462,7 @@ class _Completer:
             yield from (Completion(word.span.text, "word") for word in tree.words)
 
     def _arguments(self) -> Iterator[Completion]:
-        """The names that a node takes in parentheses, and those of its arguments."""
+        """Yield what fits as an argument of the node, then the names of its arguments."""
         callee = self.callee()
         if callee is None:  # a function, or a node that is not known: anything
             yield from (named("argument", own) for own in self.own)
@@ -498,8 +500,8 @@ class _Completer:
 
     # ---- names of files --------------------------------------------------------------------------
 
-    def _taken(self) -> Iterator[Completion]:
-        """The blocks and operators of the file that a `use` names, if it is read already."""
+    def _importable_names(self) -> Iterator[Completion]:
+        """Yield the blocks and operators of the file that a `use` names, if it has been read."""
         for use in self.module.uses:
             file = self.names.project.find(use)
             if file is not None and use.span.start <= self.offset <= use.span.end:
@@ -508,11 +510,11 @@ class _Completer:
 
     def _owner(self) -> ast.Block | None:
         """The block that a plan, an example or a note is of."""
-        name = name_behind(self.place.before, self.item, ("OF",))
+        name = name_after(self.place.before, self.item, ("OF",))
         return self.names.block(self.module, name) if name else self.block
 
     def _expects(self) -> bool:
-        """Whether a line of a block begins with `expect` and its path goes on here."""
+        """Return whether a line begins with `expect` and its path continues here."""
         before = [token.type for token in self.place.before]
         path = len(path_before(self.place.before)) * 2
         return before[len(before) - path - 1 :][:1] == ["EXPECT"]
@@ -522,17 +524,17 @@ class _Completer:
         inside: ast.Block | None = self.block
         for segment in path_before(self.place.before):
             if inside and not segment.isdigit() and segment != LAST_ROUND:
-                inside = self.names.called(self.names.inside(inside).calls.get(segment))
+                inside = self.names.called_block(self.names.inside(inside).calls.get(segment))
         if inside is None:
             return
         known = self.names.inside(inside)
         kinds = ("input", "parameter") if inside is self.block else ("parameter",)
         for declaration in known.values.values():
             if declaration.kind in kinds and _learns(declaration):
-                yield Completion(f"d{spelled(declaration)}", "edge", "gradient")
+                yield Completion(f"d{written_name(declaration)}", "edge", "gradient")
         for call in known.calls.values():
-            if self.names.called(call) is not None:
-                yield Completion(spelled(call), "call")
+            if self.names.called_block(call) is not None:
+                yield Completion(written_name(call), "call")
 
     def _targets(self) -> Iterator[Completion]:
         """The values and calls that a line of a plan or a claim of a document can be about."""
@@ -543,17 +545,17 @@ class _Completer:
             if inside is None:
                 return
             if not segment.isdigit() and segment != "*":
-                inside = self.names.called(self.names.inside(inside).calls.get(segment))
+                inside = self.names.called_block(self.names.inside(inside).calls.get(segment))
         if inside is None:
             return
         known = self.names.inside(inside)
         claims = any(token.type == "EXPECT" for token in self.place.before[-2:])
         yield from map(declared, known.values.values())
         for declaration in known.values.values() if claims else ():
-            yield Completion(f"d{spelled(declaration)}", "edge", "gradient")
+            yield Completion(f"d{written_name(declaration)}", "edge", "gradient")
         for call in known.calls.values():
-            if self.names.called(call) is not None:
-                yield Completion(spelled(call), "call")
+            if self.names.called_block(call) is not None:
+                yield Completion(written_name(call), "call")
 
 
 def _learns(declaration: Declaration) -> bool:

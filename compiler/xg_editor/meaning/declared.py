@@ -69,8 +69,8 @@ class ProjectNames:
         origin: ast.Module | None = module
         while origin is not None and id(origin) not in seen:
             seen.add(id(origin))
-            block = _declared("block", origin.blocks, name)
-            if found := block or _declared("operator", origin.ops, name):
+            block = _find_declaration("block", origin.blocks, name)
+            if found := block or _find_declaration("operator", origin.ops, name):
                 return found
             taking = (use for use in origin.uses if any(each.name == name for each in use.names))
             use = next(taking, None)
@@ -78,8 +78,8 @@ class ProjectNames:
         op = ops.find(name)
         return Declaration("operator", name, op=op) if op else None
 
-    def called(self, call: Declaration | None) -> ast.Block | None:
-        """The block that a call runs."""
+    def called_block(self, call: Declaration | None) -> ast.Block | None:
+        """Find the block that a call runs."""
         node = call.tree if call else None
         module = self.module_of(node) if node else None
         if module is None or not isinstance(node, ast.NodeUse | ast.Call):
@@ -103,19 +103,23 @@ class ProjectNames:
     def size(self, name: str) -> Declaration | None:
         """A dim or a mesh axis of the program; the file that uses another one wins."""
         for module in self.project.modules:
-            dim = _declared("dim", module.dims, name)
-            if found := dim or _declared("mesh axis", module.meshes, name):
+            dim = _find_declaration("dim", module.dims, name)
+            if found := dim or _find_declaration("mesh axis", module.meshes, name):
                 return found
         return None
 
     def option(self, name: str) -> Declaration | None:
         """An option of the program."""
-        every = (_declared("option", module.options, name) for module in self.project.modules)
+        every = (
+            _find_declaration("option", module.options, name) for module in self.project.modules
+        )
         return next(filter(None, every), None)
 
     def plan(self, name: str) -> Declaration | None:
         """A plan of the program, or a product of plans."""
-        every = (_declared("plan", module.plan_decls, name) for module in self.project.modules)
+        every = (
+            _find_declaration("plan", module.plan_decls, name) for module in self.project.modules
+        )
         return next(filter(None, every), None)
 
 
@@ -150,12 +154,12 @@ class BlockNames:
 
     def size(self, name: str) -> Declaration | None:
         """A dim that the block declares."""
-        return _declared("dim", self.block.dims, name, self.block)
+        return _find_declaration("dim", self.block.dims, name, self.block)
 
 
 def argument_of(owner: ast.Block | ast.OpDef, name: str) -> Declaration | None:
     """The argument right of the semicolon."""
-    return _declared("argument", owner.own, name, owner)
+    return _find_declaration("argument", owner.own, name, owner)
 
 
 def word_of(owned: Sequence[ast.Own], name: str) -> Declaration | None:
@@ -168,9 +172,9 @@ def word_of(owned: Sequence[ast.Own], name: str) -> Declaration | None:
 
 
 def name_in_op(op: ast.OpDef, name: str) -> Declaration | None:
-    """An operand, an argument, a definition behind `where`, or an axis of an operator."""
-    named = _declared("input", op.data, name, op) or argument_of(op, name)
-    if found := named or _declared("definition", op.bindings, name, op):
+    """Find a name of an operator: an operand, an argument, a `where` definition or an axis."""
+    named = _find_declaration("input", op.data, name, op) or argument_of(op, name)
+    if found := named or _find_declaration("definition", op.bindings, name, op):
         return found
     for shape in (port.shape for port in (*op.data, *op.own)):
         for tree in walk(shape) if shape else ():
@@ -187,13 +191,13 @@ def labels(block: ast.Block) -> Iterator[ast.Port]:
 
 
 def nodes(block: ast.Block) -> list[ast.NodeUse | ast.Call]:
-    """Every node in the chains of a block, also in front of what it takes, in file order."""
+    """List every node in the chains of a block in file order, including nested nodes."""
     trees = (tree for chain in block.chains for tree in walk(chain))
     return sorted((t for t in trees if isinstance(t, ast.NodeUse | ast.Call)), key=_start)
 
 
 def call_name(node: ast.NodeUse | ast.Call) -> ast.Name:
-    """The name of a call: its own, or without one that of its block."""
+    """Return the name of a call: its own, or the name of its block if it has no name."""
     own = node.instance if isinstance(node, ast.NodeUse) else None
     return own or node.operator
 
@@ -202,10 +206,10 @@ def _start(tree: Syntax) -> int:
     return tree.span.start
 
 
-def _declared(
+def _find_declaration(
     kind: Kind, trees: Sequence[_Named], name: str, owner: Syntax | None = None
 ) -> Declaration | None:
-    """The last of some trees that declares a name."""
+    """Find the last tree that declares a name."""
     last = next((tree for tree in reversed(trees) if tree.name.name == name), None)
     return Declaration(kind, name, last.name.span, last, owner) if last else None
 
@@ -340,13 +344,13 @@ def called_at(
     block: ast.Block | None,
     before: Sequence[Token],
 ) -> Called | None:
-    """The node whose arguments are being written behind some tokens; None outside of any."""
-    bracket = opened(before)
+    """Find the node whose arguments are being written after some tokens, if there is one."""
+    bracket = open_bracket(before)
     if bracket is None or bracket == 0 or before[bracket].type != "LPAR":
         return None
     place = bracket - 1
     if before[place].type == "RSQB":  # the axes of `R[b, s -> s, b](…)`
-        place = (opened(before[:place]) or 1) - 1
+        place = (open_bracket(before[:place]) or 1) - 1
     name = token_name(before[place])
     found = _formals(names, module, block, name)
     if found is None:
@@ -399,8 +403,8 @@ def _of_language(own: Own) -> Formal:
             return Formal(name, text, takes=takes, must=not own.optional)
 
 
-def opened(before: Sequence[Token]) -> int | None:
-    """Where the innermost bracket is that is open at the end of some tokens."""
+def open_bracket(before: Sequence[Token]) -> int | None:
+    """Find the innermost bracket that is still open after some tokens."""
     depth = 0
     for index in range(len(before) - 1, -1, -1):
         depth += (before[index].type in _CLOSES) - (before[index].type in _OPENS)
@@ -440,8 +444,8 @@ def declaring_word(before: Sequence[Token]) -> Token | None:
     return item
 
 
-def name_behind(before: Sequence[Token], item: Token | None, kinds: Sequence[str]) -> str:
-    """The name behind a word of the declaration around a place."""
+def name_after(before: Sequence[Token], item: Token | None, kinds: Sequence[str]) -> str:
+    """Return the name after one of these words in the declaration around a place."""
     if item is None:
         return ""
     start = next(i for i, token in enumerate(before) if token is item)
@@ -462,11 +466,11 @@ def path_before(before: Sequence[Token]) -> list[str]:
 
 
 def node_before(before: Sequence[Token]) -> str:
-    """The operator of the node that ends or goes on at a place; nothing where there is none."""
+    """Return the operator of the node at the end of some tokens; empty if there is no node."""
     index = len(before) - 1
     while index >= 0 and before[index].type != "ARROW":
         if before[index].type in ("RPAR", "RSQB"):
-            index = opened(before[:index]) or 0
+            index = open_bracket(before[:index]) or 0
         elif before[index].type in ("LPAR", "LSQB", "LBRACE", "COLON"):
             return ""
         index -= 1

@@ -52,7 +52,7 @@ def types_at(typed: TypedBlocks, block: ast.Block, tree: Syntax) -> list[str]:
     for graph in typed.of(block):
         for place, value in enumerate(values_of(graph, block, tree)):
             if value in graph.types:
-                spellings.setdefault(place, {})[spelled(graph, value)] = None
+                spellings.setdefault(place, {})[written_type(graph, value)] = None
     return [" or ".join(types) for _, types in sorted(spellings.items())]
 
 
@@ -67,8 +67,8 @@ def numbers_at(typed: TypedBlocks, block: ast.Block, tree: Syntax) -> dict[str, 
     return numbers
 
 
-def spelled(graph: Graph, value: Value) -> str:
-    """The type of a value as the file would write it: `[B, S/N_T, D]`, `[B, S] in V`."""
+def written_type(graph: Graph, value: Value) -> str:
+    """Return the type of a value as the file would write it: `[B, S/N_T, D]`, `[B, S] in V`."""
     range_ = graph.types[value].range
     shape = laid_out(graph, value, graph.layouts.get(value, {}))
     return shape + (f" in {in_greek(str(graph.sizes.fold(range_)))}" if range_ is not None else "")
@@ -99,13 +99,13 @@ def values_of(graph: Graph, block: ast.Block, tree: Syntax) -> tuple[Value, ...]
     """
     match tree:
         case ast.NodeUse() | ast.Call():
-            return _made(graph, block, tree.span)
+            return _step_results(graph, block, tree.span)
         case ast.Chain():
             return _end(graph, block, tree)
         case ast.Path():
-            return _named(graph, tree.name)
+            return _values_by_name(graph, tree.name)
         case ast.Port() | ast.Param() | ast.State():
-            return _named(graph, tree.name.name)
+            return _values_by_name(graph, tree.name.name)
         case _:
             return ()
 
@@ -133,20 +133,20 @@ def _leaving(
 ) -> tuple[Value, ...] | None:
     """The results of the last node that this choice keeps; None where it keeps none."""
     for node in reversed(nodes):
-        values = _made(graph, block, node.span)
+        values = _step_results(graph, block, node.span)
         if values or node.guard is None:
             return values
     return None
 
 
-def _made(graph: Graph, block: ast.Block, span: Span) -> tuple[Value, ...]:
+def _step_results(graph: Graph, block: ast.Block, span: Span) -> tuple[Value, ...]:
     by = graph.span.start - block.span.start
     there = Span(graph.span.source, span.start + by, span.end + by)
     made = next((step.outputs for step in graph.steps if step.span == there), ())
     return tuple(value for value in made if value.role != "cache")
 
 
-def _named(graph: Graph, name: str) -> tuple[Value, ...]:
+def _values_by_name(graph: Graph, name: str) -> tuple[Value, ...]:
     foreign = ((str(value.name), value) for value in graph.foreign)
     return next(((value,) for other, value in (*graph.names(), *foreign) if other == name), ())
 
@@ -176,11 +176,13 @@ def placements_at(
     by_plan: dict[str, str] = {}
     for graph, plan in product(near, plans):
         for value in values_of(graph, block, tree):
-            by_plan.update((plan.name, text) for text in _placed(graph, plan, value, is_param))
+            by_plan.update(
+                (plan.name, text) for text in _placement_texts(graph, plan, value, is_param)
+            )
     return by_plan
 
 
-def _placed(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[str]:
+def _placement_texts(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[str]:
     entries = reach_of(plan, graph.block_id).of(str(value.name), is_param=is_param)
     if not entries or value not in graph.types:
         return
@@ -197,7 +199,7 @@ def _placed(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class ShapeHint:
-    """A shape, to be shown behind the character before an offset."""
+    """A shape to show at an offset, after the character before it."""
 
     offset: int
     text: str
@@ -215,13 +217,13 @@ def hints(module: ast.Module, typed: TypedBlocks, start: int, end: int) -> Itera
             continue
         for tree in walk(block):
             if isinstance(tree, ast.Chain):
-                for node, label in _labelled(tree):
+                for node, label in _nodes_with_labels(tree):
                     if start <= node.span.end <= end:
                         yield from _of_node(typed, block, node, label)
 
 
-def _labelled(chain: ast.Chain) -> Iterator[tuple[Syntax, ast.Label | None]]:
-    """The nodes of a chain, with a call that it begins with, and the labels of their edges."""
+def _nodes_with_labels(chain: ast.Chain) -> Iterator[tuple[Syntax, ast.Label | None]]:
+    """Yield the nodes of a chain, a call at its start included, with their labels."""
     match chain.sources:
         case (ast.Call() | ast.NodeUse() as call,):
             yield call, chain.label
@@ -260,7 +262,7 @@ class Explanation:
 
 
 def explain(project: Project, typed: TypedBlocks, offset: int) -> Explanation | None:
-    """The explanation of the character at an offset of the main file; None if there is none.
+    """Explain the character at an offset of the main file; None if there is no explanation.
 
     Args:
         project: the files, as far as they could be read.
@@ -317,7 +319,7 @@ class _Explainer:
         return Explanation(span, "\n\n".join([fence(", ".join(types)), *numbers(sizes)]))
 
     def declared(self, what: Declaration) -> Iterator[str]:
-        """The paragraphs about the declaration of a name."""
+        """Yield the paragraphs about the declaration of a name."""
         match what.tree:
             case ast.Port() | ast.Param() | ast.State() as tree:
                 yield from self._value(what, tree)
@@ -340,7 +342,7 @@ class _Explainer:
             yield fence(tree.span.text)
             yield f"operand{of(block)}"
             return
-        types = types_at(self.typed, block, tree) or _promised(block, tree)
+        types = types_at(self.typed, block, tree) or _stated_type(block, tree)
         yield fence(f"{name} {types[0]}" if types else name)
         yield f"{what.kind}{of(block)}{_start(tree)}"
         yield from numbers(numbers_at(self.typed, block, tree))
@@ -383,8 +385,8 @@ class _Explainer:
         return None
 
 
-def _promised(block: ast.Block, tree: _ValueTree) -> list[str]:
-    """The type that the file itself gives a name, for where an error keeps others unknown."""
+def _stated_type(block: ast.Block, tree: _ValueTree) -> list[str]:
+    """Return the type that the file itself states, for a value whose inference failed."""
     outputs = {port.name.name: port for port in block.outputs}
     if isinstance(tree, ast.Port) and tree.shape is None:
         tree = outputs.get(tree.name.name, tree)

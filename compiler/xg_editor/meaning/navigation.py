@@ -9,7 +9,7 @@ from pathlib import Path
 from xg import ops
 from xg.diagnostics.diagnostic import Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.frontend.project import KnownFiles, Place, Reading, read_edited
+from xg.frontend.project import KnownFiles, Place, Reading, read_for_editor
 from xg.syntax import ast
 from xg.syntax.ast import Syntax, parts, walk
 from xg.syntax.spelling import ascii_name
@@ -44,12 +44,12 @@ def trail(module: ast.Module, offset: int) -> Trail:
 
 
 def named(found: Trail) -> bool:
-    """Whether there is a name or a text, not only the room between."""
+    """Return whether a trail begins with a name or a text, not with the space between."""
     return isinstance(found[0], ast.Name | ast.Text)
 
 
 def smallest(module: ast.Module, offset: int, behind: int) -> Trail:
-    """The trail of the smallest tree around an offset; `behind` counts its end as inside."""
+    """Find the smallest tree around an offset; 1 as the last argument includes its end."""
     best: Trail = (module,)
     length = len(module.span.source.text) + 1
     for candidate in trails(module):
@@ -124,7 +124,7 @@ class _Finder:
                 inside = self.names.inside(self.block)
                 return inside.values.get(name.name) or inside.calls.get(name.name)
             case ast.Port() | ast.Param() | ast.State() | ast.Own() | ast.Binding() as tree:
-                return self._declared(name, tree)
+                return self._local_declaration(name, tree)
             case tree:
                 return self._of_file(name, tree)
 
@@ -146,7 +146,7 @@ class _Finder:
 
     # ---- names that are declared here ------------------------------------------------------------
 
-    def _declared(self, name: ast.Name, tree: Syntax) -> Declaration | None:
+    def _local_declaration(self, name: ast.Name, tree: Syntax) -> Declaration | None:
         if isinstance(tree, ast.Own) and name is not tree.name:
             return self._word(tree, name)
         if self.op is not None:
@@ -190,7 +190,7 @@ class _Finder:
 
     def _formal(self, name: str) -> Declaration | None:
         """The name in `eps=1e-6`: an argument of the callee, a state's start, or a dim."""
-        called = self._called(self.around[1])
+        called = self._callee(self.around[1])
         tree = called.tree if called else None
         if not isinstance(tree, ast.Block | ast.OpDef):
             return self._size(name)
@@ -201,7 +201,7 @@ class _Finder:
             own = value if value and value.kind == "state" else inside.size(name)
         return own or self._size(name)
 
-    def _called(self, node: Syntax) -> Declaration | None:
+    def _callee(self, node: Syntax) -> Declaration | None:
         if not isinstance(node, ast.NodeUse | ast.Call):
             return None
         declaration = self._operator(node.operator.name)
@@ -226,7 +226,7 @@ class _Finder:
         return self._value(name) or self._argument_word(name) or self._size(name)
 
     def _is_size(self) -> bool:
-        """Whether the name is a dim: in a shape, behind `=`, behind `in`, before `×`."""
+        """Return whether the name is a dim: in a shape, after `=`, after `in`, before `×`."""
         inner: Syntax = self.around[0]
         for tree in self.around[1:]:
             match tree:
@@ -257,7 +257,7 @@ class _Finder:
         """`causal` in `Attention(causal)`."""
         if not isinstance(self.around[1], ast.Argument):
             return None
-        called = self._called(self.around[2])
+        called = self._callee(self.around[2])
         tree = called.tree if called else None
         return word_of(tree.own, name) if isinstance(tree, ast.Block) else None
 
@@ -286,7 +286,7 @@ class _Finder:
                 declaration = known.values.get(segment.name) or gradient or called
             else:
                 declaration = known.calls.get(segment.name)
-                inside = self.names.called(declaration)
+                inside = self.names.called_block(declaration)
         return declaration
 
 
@@ -363,8 +363,8 @@ class Occurrences:
         """The path of a file."""
         return self.reading.sources.get(source)
 
-    def called(self, names: Set[str]) -> Iterator[Occurrence]:
-        """The names of all files that are one of a few."""
+    def find_names(self, names: Set[str]) -> Iterator[Occurrence]:
+        """Yield the occurrences of some names in all files."""
         for module in self.names.project.modules:
             yield from self._found(module, names)
 
@@ -374,10 +374,12 @@ class Occurrences:
             if isinstance(name, ast.Name) and (not only or name.name in only):
                 declaration = self._meant(find(self.names, trail))
                 key = self._key(declaration) if declaration else None
-                yield Occurrence(name, declaration, key, trail, _skipped(name, declaration, trail))
+                yield Occurrence(
+                    name, declaration, key, trail, _prefix_length(name, declaration, trail)
+                )
 
     def _meant(self, declaration: Declaration | None) -> Declaration | None:
-        """The declaration of a call's name: one without its own name has that of its block."""
+        """Resolve a declaration; a call without its own name has the declaration of its block."""
         if declaration is None or declaration.kind != "call":
             return declaration
         node = declaration.tree
@@ -401,8 +403,8 @@ def _around(call: Declaration) -> Sequence[ast.Block]:
     return (call.owner,) if isinstance(call.owner, ast.Block) else ()
 
 
-def _skipped(name: ast.Name, declaration: Declaration | None, trail: Trail) -> int:
-    """How much of a name is not the declared one: `dW` in an example is the gradient of `W`."""
+def _prefix_length(name: ast.Name, declaration: Declaration | None, trail: Trail) -> int:
+    """Return the length of a gradient's prefix: 1 for `dW` if it refers to `W`, else 0."""
     given = len(trail) > 2 and isinstance(trail[2], ast.Placement | ast.Given | ast.Expect)
     return int(given and declaration is not None and name.name == f"d{declaration.name}")
 
@@ -430,7 +432,7 @@ def outline(module: ast.Module) -> tuple[OutlineSymbol, ...]:
         (_symbol("option", option) for option in module.options),
         (_symbol("operator", op) for op in module.ops),
         (_block(block) for block in module.blocks),
-        (_titled(plan) for plan in module.plan_decls),
+        (_plan_symbol(plan) for plan in module.plan_decls),
     )
     return tuple(sorted(declarations, key=lambda symbol: symbol.span.start))
 
@@ -452,7 +454,7 @@ def _inside(block: ast.Block) -> Iterator[OutlineSymbol]:
     yield from (_symbol("edge", port) for port in labels(block))
 
 
-def _titled(plan: ast.Plan | ast.PlanProduct) -> OutlineSymbol:
+def _plan_symbol(plan: ast.Plan | ast.PlanProduct) -> OutlineSymbol:
     title = plan.title.value if plan.title else ""
     return OutlineSymbol("plan", plan.name.span.text, title, plan.name.span, plan.span)
 
@@ -468,13 +470,13 @@ def _symbol(
     | ast.Param
     | ast.State,
 ) -> OutlineSymbol:
-    """A declaration; its detail is the text behind the name."""
+    """Describe a declaration; its detail is the text after the name."""
     name = tree.name.span
-    detail = "" if isinstance(tree, ast.OpDef) else _behind(tree.span, name)
+    detail = "" if isinstance(tree, ast.OpDef) else _text_after(tree.span, name)
     return OutlineSymbol(kind, name.text, detail, name, tree.span)
 
 
-def _behind(whole: Span, name: Span) -> str:
+def _text_after(whole: Span, name: Span) -> str:
     return " ".join(whole.source.text[name.end : whole.end].split())
 
 
@@ -496,8 +498,8 @@ class Renaming:
     new: str
     edits: Mapping[Place, Sequence[Span]] = field(default_factory=dict["Place", "list[Span]"])
 
-    def applied(self, place: Place, text: str) -> str:
-        """The text of a file with the new name."""
+    def apply(self, place: Place, text: str) -> str:
+        """Put the new name into the text of a file."""
         for span in sorted(self.edits.get(place, ()), key=_start, reverse=True):
             text = text[: span.start] + self.new + text[span.end :]
         return text
@@ -576,20 +578,20 @@ def _check_free(found: Occurrence, programs: Sequence[Occurrences], new: str) ->
         raise CannotRename(f"{new} is an operator of the language")
     owner = declaration.owner
     for program in programs:
-        taken = [name for name in _visible(program, owner) if _is_taken(new, name, owner)]
+        taken = [name for name in _visible(program, owner) if _collides(new, name, owner)]
         if taken:
-            raise CannotRename(f"{new} is taken: {_said(program, taken)}")
+            raise CannotRename(f"{new} is taken: {_declaration_note(program, taken)}")
 
 
-def _is_taken(new: str, name: ast.Name, owner: object) -> bool:
-    """Whether a name is a new one, or in a block its gradient's or the one that it is of."""
+def _collides(new: str, name: ast.Name, owner: object) -> bool:
+    """Return whether a new name clashes with a name or, in a block, its gradient or primal."""
     if owner is None:
         return new == name.name
     return new in (name.name, f"d{name.name}", name.name.removeprefix("d"))
 
 
-def _said(program: Occurrences, taken: Sequence[ast.Name]) -> str:
-    """Where a name that is taken is declared, as far as that is known; else where it is."""
+def _declaration_note(program: Occurrences, taken: Sequence[ast.Name]) -> str:
+    """Say where a name in use is declared, or if that is unknown, where it occurs."""
     names = {id(name) for name in taken}
     declared = [
         each.declaration.span
@@ -643,20 +645,20 @@ def _check_meaning(
     """Refuse edits after which one of the names that they concern refers to something else."""
     main = program.names.project.main.span.source
     texts = {
-        place: renaming.applied(place, source.text)
+        place: renaming.apply(place, source.text)
         for source, place in program.reading.sources.items()
         if isinstance(place, Path)
     }
     place = program.path(main)
-    text = renaming.applied(place, main.text)
-    reading = read_edited(place, Source(main.name, text), texts, known)
+    text = renaming.apply(place, main.text)
+    reading = read_for_editor(place, Source(main.name, text), texts, known)
     before = len(program.reading.diagnostics)
     if reading.project is None or len(reading.diagnostics) > before:
         raise CannotRename(f"{main.name} could not be read with the new name")
     after = Occurrences(reading, ProjectNames(reading.project))
     there: dict[Key | None, Key | None] = {}
     back: dict[Key | None, Key | None] = {}
-    for old, now in zip(program.called(concerned), after.called(concerned), strict=True):
+    for old, now in zip(program.find_names(concerned), after.find_names(concerned), strict=True):
         if there.setdefault(old.key, now.key) != now.key or back.setdefault(now.key, old.key) != (
             old.key
         ):

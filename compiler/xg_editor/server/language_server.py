@@ -37,7 +37,7 @@ from xg_editor.server.protocol import (
     signature_of,
     symbol,
 )
-from xg_editor.server.session import Client, Session, is_shipped, source_of
+from xg_editor.server.session import Client, Session, is_library_file, source_of
 
 PARSE_ERROR: Final = -32700  # JSON-RPC's codes
 INVALID_REQUEST: Final = -32600
@@ -122,25 +122,25 @@ def initialized(ls: XgServer, params: types.InitializeParams) -> None:
 
 
 def opened(ls: XgServer, params: types.DidOpenTextDocumentParams) -> None:
-    """A text is open."""
+    """Check a text that the editor has opened."""
     document = params.text_document
     ls.session.opened(document.uri, document.text, document.version)
 
 
 def changed(ls: XgServer, params: types.DidChangeTextDocumentParams) -> None:
-    """A text has changed; the last change is the whole of it."""
+    """Check a text after a change; the last change has the full text."""
     document = params.text_document
     text = ls.workspace.get_text_document(document.uri).source
     ls.session.changed(document.uri, text, document.version)
 
 
 def closed(ls: XgServer, params: types.DidCloseTextDocumentParams) -> None:
-    """A text is closed."""
+    """Forget a text that the editor has closed."""
     ls.session.closed(params.text_document.uri)
 
 
 def saved(ls: XgServer, params: types.DidSaveTextDocumentParams) -> None:
-    """A text is on disk now."""
+    """Check the texts that use a file that has been saved."""
     ls.session.changed_on_disk([params.text_document.uri])
 
 
@@ -150,7 +150,7 @@ def changed_on_disk(ls: XgServer, params: types.DidChangeWatchedFilesParams) -> 
 
 
 def ended(ls: XgServer, params: None) -> None:
-    """The editor is about to leave."""
+    """Stop all work, because the editor is about to leave."""
     ls.ended_well = True
     ls.session.stop()
 
@@ -166,7 +166,7 @@ async def hover(ls: XgServer, params: types.HoverParams) -> types.Hover | None:
         return None
     positions = ls.session.positions(text)
     offset = positions.offset(params.position)
-    found = explain(text.reading.project, await ls.session.typed(uri, text), offset)
+    found = explain(text.reading.project, await ls.session.type_blocks(uri, text), offset)
     if found is None:
         return None
     content = types.MarkupContent(types.MarkupKind.Markdown, found.text)
@@ -204,7 +204,7 @@ async def shapes(ls: XgServer, params: types.InlayHintParams) -> list[types.Inla
         return None
     positions = ls.session.positions(text)
     start, end = positions.offset(params.range.start), positions.offset(params.range.end)
-    blocks = await ls.session.typed(uri, text)
+    blocks = await ls.session.type_blocks(uri, text)
     return [hint(each, positions) for each in hints(text.reading.project.main, blocks, start, end)]
 
 
@@ -237,7 +237,7 @@ async def signature_help(
 
 async def references(ls: XgServer, params: types.ReferenceParams) -> list[types.Location] | None:
     """Every place of the name under the cursor, also in files that use this one."""
-    found, programs = await _named(ls, params.text_document.uri, params.position)
+    found, programs = await _find_name(ls, params.text_document.uri, params.position)
     if found is None or found.key is None:
         return None
     declared = found.declaration.span if found.declaration else None
@@ -276,16 +276,16 @@ async def prepare_rename(
     return types.PrepareRenamePlaceholder(positions.range(found.span), found.span.text)
 
 
-async def renamed(ls: XgServer, params: types.RenameParams) -> types.WorkspaceEdit:
-    """The edits that rename what is under the cursor, in all files that name it."""
+async def rename_symbol(ls: XgServer, params: types.RenameParams) -> types.WorkspaceEdit:
+    """Return the edits that rename the name under the cursor, in all files that have it."""
     uri = params.text_document.uri
-    found, programs = await _named(ls, uri, params.position)
+    found, programs = await _find_name(ls, uri, params.position)
     known = ls.session.workspace.parsed
     try:
-        renaming = await ls.session.answered(
+        renaming = await ls.session.answer_in_thread(
             rename, renameable(found), programs, params.new_name, known
         )
-        shipped = [path.name for path in renaming.edits if path and is_shipped(path)]
+        shipped = [path.name for path in renaming.edits if path and is_library_file(path)]
         if shipped:
             raise CannotRename(f"{shipped[0]} has the name too, and is a file of the library")
     except CannotRename as refusal:
@@ -317,10 +317,10 @@ async def fixes(ls: XgServer, params: types.CodeActionParams) -> list[types.Code
     return [action for each in here for action in actions(each, uri, positions)]
 
 
-async def _named(
+async def _find_name(
     ls: XgServer, uri: str, position: types.Position
 ) -> tuple[Occurrence | None, list[Occurrences]]:
-    """The name at a place, and every program that it may stand in."""
+    """Find the name at a place, and every program that may contain it."""
     text = await ls.session.read(uri)
     if text is None or text.names is None:
         return None, []
@@ -374,7 +374,7 @@ FEATURES: Final[Mapping[str, Callable[..., Any]]] = {
     types.TEXT_DOCUMENT_REFERENCES: references,
     types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: highlights,
     types.TEXT_DOCUMENT_PREPARE_RENAME: prepare_rename,
-    types.TEXT_DOCUMENT_RENAME: renamed,
+    types.TEXT_DOCUMENT_RENAME: rename_symbol,
     types.TEXT_DOCUMENT_CODE_ACTION: fixes,
 }
 _OPTIONS: Final[Mapping[str, Any]] = {

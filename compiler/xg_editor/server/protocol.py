@@ -36,24 +36,24 @@ class TextPositions:
     def position(self, offset: int) -> types.Position:
         """Where the character at an offset is."""
         line = bisect_right(self.starts, offset) - 1
-        units = self._encoded(self.text[self.starts[line] : offset])
+        units = self._encode(self.text[self.starts[line] : offset])
         return types.Position(line, len(units) // self.bytes_of_unit)
 
     def offset(self, position: types.Position) -> int:
-        """The character at a position; one behind the end of a line or text is its end."""
+        """Convert a position to an offset; past the end of a line or the text, it is that end."""
         if position.line >= len(self.starts):
             return len(self.text)
         start = self.starts[position.line]
         last = position.line + 1 == len(self.starts)
         end = len(self.text) if last else self.starts[position.line + 1] - 1
-        units = self._encoded(self.text[start:end])[: position.character * self.bytes_of_unit]
+        units = self._encode(self.text[start:end])[: position.character * self.bytes_of_unit]
         return start + len(units.decode(self.codec, "ignore"))
 
     def range(self, span: Span) -> types.Range:
         """Where a span begins and ends."""
         return types.Range(self.position(span.start), self.position(span.end))
 
-    def _encoded(self, text: str) -> bytes:
+    def _encode(self, text: str) -> bytes:
         return text.encode(self.codec, "surrogatepass")
 
 

@@ -23,7 +23,7 @@ from pygls.uris import to_fs_path
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.frontend.choices import Checked, CheckMemory, checked, typed_blocks
-from xg.frontend.project import KnownFiles, Reading, read_edited
+from xg.frontend.project import KnownFiles, Reading, read_for_editor
 from xg.frontend.project.lookup import UnreadableFile, library, project_root, read
 from xg.frontend.typed import TypedBlocks
 from xg_editor.meaning.declared import ProjectNames
@@ -54,7 +54,7 @@ class IdleCollector:
     timer: asyncio.TimerHandle | None = None
 
     def checked(self) -> None:
-        """Begin to wait for a pause, behind a check."""
+        """Begin to wait for a pause after a check."""
         self.stop()
         self.checks += 1
         if self.checks < CHECKS_AT_MOST:
@@ -136,7 +136,7 @@ def read_text(
     """Read a text as if it were saved; `texts` are the others that are open, by their paths."""
     source = source_of(path, text)
     others = {where: readable(other) for where, other in texts.items()}
-    reading = read_edited(path, source, others, known)
+    reading = read_for_editor(path, source, others, known)
     main = reading.project.main.span.source if reading.project else source
     return ReadText(main, path, reading)
 
@@ -153,8 +153,8 @@ def analyse(text: ReadText, memory: CheckMemory | None = None) -> Analysis:
     return Analysis(text, tuple(_at_home(result.diagnostics, text.source, reading)))
 
 
-def typed(text: ReadText, memory: CheckMemory) -> TypedBlocks:
-    """The blocks of a text, as far as they could be typed."""
+def type_text(text: ReadText, memory: CheckMemory) -> TypedBlocks:
+    """Type the blocks of a text, as far as possible."""
     project = text.reading.whole
     return typed_blocks(project, memory) if project else TypedBlocks()
 
@@ -200,7 +200,7 @@ class Workspace:
         self.parsed = KnownFiles()
 
     def programs(self, own: Occurrences, texts: Mapping[Path, str]) -> list[Occurrences]:
-        """A program, and those of the files around it that share a file with it.
+        """Return a program, and the programs of files around it that share a file with it.
 
         Args:
             own: the program of an open text.
@@ -225,13 +225,13 @@ class Workspace:
         return programs
 
     def _program(self, path: Path, texts: Mapping[Path, str]) -> Occurrences | None:
-        """The program of a file, the same as before where nothing of it has changed."""
+        """Return the program of a file; the same object if none of its files has changed."""
         text = texts.get(path)
         try:
             source = read(path, path.name) if text is None else Source(path.name, text)
         except (UnreadableFile, DiagnosticError):
             return None
-        reading = read_edited(path, source, texts, self.parsed)
+        reading = read_for_editor(path, source, texts, self.parsed)
         if reading.project is None:
             return None
         known = self._programs.get(path)
@@ -258,8 +258,8 @@ class Workspace:
         return found
 
 
-def is_shipped(path: Path) -> bool:
-    """Whether a file is one of the installed library, which is never edited."""
+def is_library_file(path: Path) -> bool:
+    """Return whether a file belongs to the installed library, which is never edited."""
     folder = library().resolve()
     return path.is_relative_to(folder) and project_root(folder) == folder
 
@@ -363,12 +363,12 @@ class Session:
         self._forget(uri)
         if document is not None:
             self.publish(types.PublishDiagnosticsParams(uri, []))
-            self._touched(uri, document.path)
+            self._check_readers(uri, document.path)
 
     def changed_on_disk(self, uris: list[str]) -> None:
         """Check the texts that use these files."""
         for uri in uris:
-            self._touched(uri, path_of(uri))
+            self._check_readers(uri, path_of(uri))
 
     def stop(self) -> None:
         """Let no work begin any more."""
@@ -384,9 +384,9 @@ class Session:
         if document is None:
             return None
         if uri not in self._texts:
-            others, known = self._others(document), self.workspace.parsed
+            others, known = self._other_texts(document), self.workspace.parsed
             self._texts[uri] = asyncio.ensure_future(
-                self.answered(read_text, document.path, document.text, others, known)
+                self.answer_in_thread(read_text, document.path, document.text, others, known)
             )
         # shielded, because others wait for it too when one request is cancelled
         return await asyncio.shield(self._texts[uri])
@@ -396,27 +396,27 @@ class Session:
         if uri not in self.documents:
             return None
         if uri not in self._analyses:
-            self._analyses[uri] = asyncio.ensure_future(self._analysed(uri))
+            self._analyses[uri] = asyncio.ensure_future(self._run_analysis(uri))
         return await asyncio.shield(self._analyses[uri])
 
-    async def typed(self, uri: str, text: ReadText) -> TypedBlocks:
-        """The typed blocks of a text as it was read."""
+    async def type_blocks(self, uri: str, text: ReadText) -> TypedBlocks:
+        """Return the typed blocks of a text as it was read."""
         task = self._texts.get(uri)
         if task is None or not task.done() or task.result() is not text:
             return TypedBlocks()  # it has changed meanwhile, and the editor asks again
         if uri not in self._typed:
             memory = self._types.setdefault(uri, CheckMemory())
-            self._typed[uri] = asyncio.ensure_future(self.answered(typed, text, memory))
+            self._typed[uri] = asyncio.ensure_future(self.answer_in_thread(type_text, text, memory))
         return await asyncio.shield(self._typed[uri])
 
     async def programs(self, text: ReadText) -> list[Occurrences]:
         """The program of a text, and those around it that have a file of it."""
         if text.names is None:
             return []
-        return await self.answered(self.workspace.programs, text.names, self.texts())
+        return await self.answer_in_thread(self.workspace.programs, text.names, self.texts())
 
-    async def answered(self, work: Callable[..., Answer], *arguments: object) -> Answer:
-        """The result of some work in the thread of questions."""
+    async def answer_in_thread(self, work: Callable[..., Answer], *arguments: object) -> Answer:
+        """Do some work in the thread that answers questions, and return its result."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._answers, work, *arguments)
 
@@ -442,14 +442,14 @@ class Session:
         uris = (document.uri for document in self.documents.values() if document.path == path)
         return next(uris, None) or path.as_uri()
 
-    def _others(self, document: OpenDocument) -> dict[Path, str]:
+    def _other_texts(self, document: OpenDocument) -> dict[Path, str]:
         return {
             other.path: other.text
             for other in self.documents.values()
             if other.path is not None and other is not document
         }
 
-    async def _analysed(self, uri: str) -> Analysis:
+    async def _run_analysis(self, uri: str) -> Analysis:
         text = await self.read(uri)
         assert text is not None
         memory = self._memories.setdefault(uri, CheckMemory())
@@ -461,9 +461,9 @@ class Session:
     def _put(self, uri: str, text: str, version: int | None) -> None:
         self._forget(uri)
         self.documents[uri] = OpenDocument(uri, path_of(uri), text, version)
-        self._touched(uri, self.documents[uri].path)
+        self._check_readers(uri, self.documents[uri].path)
 
-    def _touched(self, uri: str, path: Path | None) -> None:
+    def _check_readers(self, uri: str, path: Path | None) -> None:
         """Check the other texts for which this file was read, or might have been."""
         for other in list(self.documents):
             if other != uri and path is not None and self._concerns(other, path):
@@ -488,9 +488,9 @@ class Session:
 
     def _check(self, uri: str, pause: float) -> None:
         self._forget(uri)
-        self._checks[uri] = asyncio.ensure_future(self._published(uri, pause))
+        self._checks[uri] = asyncio.ensure_future(self._publish_errors(uri, pause))
 
-    async def _published(self, uri: str, pause: float) -> None:
+    async def _publish_errors(self, uri: str, pause: float) -> None:
         """Publish the errors of a text, unless it changes meanwhile: that cancels this."""
         self._collector.stop()
         await asyncio.sleep(pause)

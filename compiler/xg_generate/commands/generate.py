@@ -151,13 +151,13 @@ BYTES: Final = "bytes"
 
 def run(options: Namespace, console: Console) -> int:
     """Write text as it comes, then say how fast."""
-    from xg.cli.compiling import compile_one, refuse_backend
+    from xg.cli.compiling import compile_request, refuse_backend
     from xg_generate.runs.run_folder import refuse_other_than_text
 
     refuse_backend(options, None if options.no_cache else "step")
     is_run = Path(options.file).is_dir()
     if not is_run and options.weights is None:
-        refuse_other_than_text(compile_one(options))
+        refuse_other_than_text(compile_request(options))
         console.note(
             "xg generate: a diagram has no parameters: --weights names a file with them, or "
             f"`xg train {printable(options.file)}` learns some, and writes a run"
@@ -166,7 +166,7 @@ def run(options: Namespace, console: Console) -> int:
     if is_run and (options.settings or options.block or options.tokenizer or options.weights):
         console.note(f"xg generate: {options.file} is a run, which says itself what was trained")
         return USAGE
-    writer, stop = _trained(options) if is_run else _published(options)
+    writer, stop = _run_writer(options) if is_run else _weights_writer(options)
     _write(writer, stop, options, console)
     return FINE
 
@@ -188,8 +188,8 @@ def _write(writer: Writer, stop: tuple[int, ...], options: Namespace, console: C
     console.note(timed.report(len(ids)))
 
 
-def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
-    """The model of a run, and the tokens at which it stops."""
+def _run_writer(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
+    """Return a writer with the model of a run, and the tokens at which it stops."""
     from xg_generate.runs.run_folder import TrainedModel, Writer
 
     held = TrainedModel.read(Path(options.file), diagram=options.diagram, previous=options.previous)
@@ -207,8 +207,8 @@ def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     return writer, _stop(options, held.vocabulary) if options.stop else ()
 
 
-def _published(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
-    """A diagram with parameters from a file, and the tokens at which it stops."""
+def _weights_writer(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
+    """Return a writer with a diagram and its weights, and the tokens at which it stops."""
     from xg.cli.input_arrays import Published, expected
     from xg.cli.opening import open_project
     from xg_generate.runs.run_folder import Writer

@@ -30,7 +30,7 @@ from xg_generate.decode_step.block import (
     StepPlan,
     StepRequest,
     Used,
-    keep_all,
+    keep_all_positions,
 )
 from xg_generate.decode_step.causal import check_causal
 from xg_generate.decode_step.errors import NoPositions, NoStep
@@ -60,7 +60,7 @@ def decode_step(program: IRProgram, output: str | None = None) -> IRProgram:
 
 
 def prologue(program: IRProgram, output: str | None = None) -> IRProgram | None:
-    """The inputs of a program's step that need no positions, computed once; None if there are none.
+    """Return a program for the step inputs that need no positions; None without such inputs.
 
     The output of an encoder is the same in every step. Unneeded steps are not eliminated here.
     """
@@ -177,11 +177,11 @@ def _with_state(plan: StepPlan) -> StepPlan:
         return plan
     for place, whole in plan.inputs:
         value = plan.graph.inputs[place]
-        every = plan.positions.all(plan.graph.types[value].shape)
+        every = plan.positions.whole_flags(plan.graph.types[value].shape)
         if sum(every) == 1 and not any(whole):
             state = Kept(value, every.index(True), len(every), value.span)
             if state in (replace(p, past=None) for p in plan.parts if isinstance(p, Kept)):
-                return keep_all(plan, (value, every))
+                return keep_all_positions(plan, (value, every))
             return replace(plan, parts=(state, *plan.parts))
     return plan
 
@@ -204,7 +204,7 @@ def _params(
     for request, plan in plans.items():
         tokens = [(plan.graph.outputs[place], whole) for place, whole in request.outputs]
         tokens += [t for part in plan.parts if not isinstance(part, Kept) for t in part.inputs]
-        values = (value for value, _ in map(plan.resolved, tokens))
+        values = (value for value, _ in map(plan.resolve, tokens))
         read[request].update((value, None) for value in values if value.role == "param")
         calls = {p.step.path: p.request for p in plan.parts if isinstance(p, StepCall | StepLoop)}
         for value in plan.graph.foreign:

@@ -42,7 +42,7 @@ class Assembler:
         read = [v for v in source.foreign if v in foreign]
         self.types.update((value, source.types[value]) for value in read)
         inputs = tuple(self._value((source.inputs[i], whole)) for i, whole in self.plan.inputs)
-        inputs += tuple(map(self._given, self.plan.given))
+        inputs += tuple(map(self._step_input, self.plan.given))
         steps: list[Apply | Call] = []
         for part in self.plan.parts:
             match part:
@@ -66,7 +66,7 @@ class Assembler:
             output_types=tuple(self.types[value] for value in outputs),
             params=params,
             steps=tuple(steps),
-            sizes=source.sizes.without(frozenset(request.same)),
+            sizes=source.sizes.drop_symbols(frozenset(request.same)),
             foreign=tuple(read),
             states=tuple(self.states),
             carries=tuple(map(self._carry, source.carries)),
@@ -77,7 +77,7 @@ class Assembler:
     # ---- values ---------------------------------------------------------------------------------
 
     def _value(self, token: Token) -> Value:
-        token = value, whole = self.plan.resolved(token)
+        token = value, whole = self.plan.resolve(token)
         if value.role == "param":
             return value
         if token not in self.values:
@@ -85,8 +85,8 @@ class Assembler:
             self.types[copy] = self.plan.type_in(token)
         return self.values[token]
 
-    def _given(self, value: Value) -> Value:
-        """A value that was an edge as an input."""
+    def _step_input(self, value: Value) -> Value:
+        """Make a value that was an edge an input."""
         type_ = self.plan.type_of(value)
         stand_in = Value(given_names(self.plan)[value], "input", value.span)
         self.values[value, (False,) * len(type_.shape)] = stand_in
@@ -142,7 +142,7 @@ class Assembler:
         self.types[past] = replace(self.types[new], shape=tuple(shape))
         taken = {state.name for state in self.states}
         name = f"{label}{self.plan.request.suffix}"
-        number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
+        number = next(n for n in range(1, len(taken) + 2) if _number_name(name, n) not in taken)
         axis = part.axis - rank
         attrs = {"axis": axis, "count": 2, "lengths": lengths}
         steps = [Apply(ops.table()["C"], (past, new), (whole,), attrs, part.span)]
@@ -151,7 +151,7 @@ class Assembler:
             self.types[last] = self.types[past]
             attrs = {"axis": axis, "start": lengths[1], "stop": sum(lengths, ZERO)}
             steps.append(Apply(ops.table()["slice"], (whole,), (last,), attrs, part.span))
-        self.states.append(State(_numbered(name, number), past, last))
+        self.states.append(State(_number_name(name, number), past, last))
         return steps
 
     def _call(self, part: StepCall) -> Call:
@@ -198,7 +198,7 @@ def given_names(plan: StepPlan) -> dict[Value, str]:
     for value in plan.given:
         base = labels.get(value) or value.name or "given"
         count = range(1, len(plan.given) + 2)
-        names[value] = next(n for n in (_numbered(base, i) for i in count) if n not in taken)
+        names[value] = next(n for n in (_number_name(base, i) for i in count) if n not in taken)
         taken.add(names[value])
     return names
 
@@ -217,7 +217,7 @@ def _labels(plan: StepPlan) -> dict[Value, str]:
     return names
 
 
-def _numbered(name: str, number: int) -> str:
+def _number_name(name: str, number: int) -> str:
     return name if number == 1 else f"{name}_{number}"
 
 
@@ -227,7 +227,7 @@ def _numbered(name: str, number: int) -> str:
 def prologue_graph(
     plan: StepPlan, program: IRProgram, graphs: Mapping[str, Graph], keys: Mapping[StepRequest, str]
 ) -> Graph:
-    """A block that gives what its step is given, and nothing else."""
+    """Build the block that only computes what its step is given."""
     graph = program.graphs[plan.request.callee]
     asked: dict[Value, list[StepCall]] = {}
     for part in plan.parts:

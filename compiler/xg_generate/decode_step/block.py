@@ -81,7 +81,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A value of which all positions are kept along one axis, or the last `past` of them."""
+    """A value whose positions are kept along one axis: all of them, or the last `past`."""
 
     value: Value
     axis: int
@@ -91,7 +91,7 @@ class Kept:
 
     @property
     def whole(self) -> Whole:
-        """The form in which the value is kept."""
+        """Return the flags of the value with all its positions."""
         return tuple(axis == self.axis for axis in range(self.rank))
 
 
@@ -150,8 +150,8 @@ class StepPlan:
                 positions = PositionSymbols(positions.length, part.past)
         return positions.type(self.type_of(value), whole)
 
-    def resolved(self, token: Token) -> Token:
-        """The value that a token is at last: dropout leaves its operand as it is."""
+    def resolve(self, token: Token) -> Token:
+        """Follow aliases to the value that a token is: dropout leaves its operand unchanged."""
         while token in self.alias:
             token = self.alias[token]
         return token
@@ -192,8 +192,8 @@ def keep_recent(plan: StepPlan) -> StepPlan:
     return _with_reaches(plan, reaches)
 
 
-def keep_all(plan: StepPlan, token: Token) -> StepPlan:
-    """The plan in which a state holds all past positions again."""
+def keep_all_positions(plan: StepPlan, token: Token) -> StepPlan:
+    """Return the plan in which a state holds all past positions again."""
     return _with_reaches(plan, {token: None})
 
 
@@ -230,7 +230,7 @@ def _reach(plan: StepPlan, token: Token) -> Dim | None:
 
 
 def _reach_of(plan: StepPlan, part: Used, token: Token) -> Dim | None:
-    """The reach of the windows of one use, in which nothing else depends on earlier positions."""
+    """Return the reach of one use's windows; None if anything else is whole."""
     if any(any(whole) for _, whole in part.outputs):
         return None
     if any(any(whole) for other, whole in part.inputs if other is not token[0]):
@@ -246,7 +246,7 @@ def _reach_of(plan: StepPlan, part: Used, token: Token) -> Dim | None:
 def _reaches(
     body: Sequence[Expr], operands: list[Expr], positions: PositionSymbols
 ) -> Iterator[Dim | None]:
-    """The zeros in front of each window of the operands; None where no window reads them."""
+    """Yield the zeros before each window of the operands; None for uses other than windows."""
     views = {id(operand) for operand in operands}
     for expr in body:
         if expr.prim == "iota" and positions.is_axis(expr.shape[0]):
@@ -286,7 +286,7 @@ class BlockPlanner:
         self.wanted, self.parts, self.alias, self.given, self.handed = {}, [], {}, [], {}
         producers = {value: step for step in graph.steps for value in step.outputs}
         constant = self._constants(graph.param_values())
-        fixed = self._fixed(constant) if self.request.alone else frozenset[Value]()
+        fixed = self._fixed_values(constant) if self.request.alone else frozenset[Value]()
         suffixes = self._suffixes()
         for place, whole in self.request.outputs:
             self._want((graph.outputs[place], whole))
@@ -328,7 +328,7 @@ class BlockPlanner:
 
     def _all(self, value: Value, span: Span) -> Whole:
         try:
-            return self.positions.all(self.graph.types[value].shape)
+            return self.positions.whole_flags(self.graph.types[value].shape)
         except CannotStep as refused:
             self._refuse(span, value.name or "this node", str(refused))
 
@@ -340,8 +340,8 @@ class BlockPlanner:
                 values.update(step.outputs)
         return frozenset(values)
 
-    def _fixed(self, constant: frozenset[Value]) -> frozenset[Value]:
-        """Values that depend on inputs without positions only: the output of an encoder."""
+    def _fixed_values(self, constant: frozenset[Value]) -> frozenset[Value]:
+        """Find values that only depend on inputs without positions, like an encoder's output."""
         values = {v for v in self.graph.inputs if not any(self._all(v, v.span))} | constant
         for step in self.graph.steps:
             if step.inputs and values.issuperset(step.inputs):
@@ -389,7 +389,7 @@ class BlockPlanner:
                 use = step_use(step, types, ports, self.positions)
             except CannotStep as refused:
                 first, what = (
-                    None if refused.ahead else _where_mixed(self.graph, step, self.positions),
+                    None if refused.ahead else _find_mixing_step(self.graph, step, self.positions),
                     str(refused),
                 )
                 if first:
@@ -473,7 +473,7 @@ class BlockPlanner:
         return value, (False,) * len(self.graph.types[value].shape)
 
     def _sizes_inside(self, call: Call, callee: Graph) -> Iterator[Dim]:
-        """The sizes of a callee's edges in those of this block."""
+        """Express the sizes of a callee's edges in the sizes of this block."""
         symbols = inside(call, self.graph, callee, {})
         return (dim.substitute(symbols) for dim in _axes(callee))
 
@@ -504,13 +504,13 @@ class BlockPlanner:
 
 
 def _axes(graph: Graph) -> list[Dim]:
-    """Every size that a graph mentions on its edges, those of the inputs first."""
+    """List every size on the edges of a graph, the sizes of its inputs first."""
     values = [*graph.inputs, *graph.types]
     return [dim for value in values for dim in graph.types[value].shape]
 
 
-def _where_mixed(graph: Graph, step: Apply, positions: PositionSymbols) -> Apply | None:
-    """The step that gave an operand of another one an axis made of positions, if one did."""
+def _find_mixing_step(graph: Graph, step: Apply, positions: PositionSymbols) -> Apply | None:
+    """Find the step that gave an operand of another step an axis made of positions, if any."""
     mixed: dict[Value, Apply] = {}
     for each in graph.steps:
         made = next((mixed[value] for value in each.inputs if value in mixed), None)

@@ -49,7 +49,7 @@ class Fact:
         return dict(self.later).get(pair)
 
     def moved(self, axes: Mapping[int, int]) -> Fact:
-        """The same fact after axes moved; facts about an axis that is gone are dropped."""
+        """Return the fact after axes moved; facts about an axis that is gone are dropped."""
         counts = None
         if self.counts is not None and self.counts[0] in axes:
             counts = (axes[self.counts[0]], self.counts[1])
@@ -87,7 +87,7 @@ _OF_TWO: Final[Mapping[str, Callable[[float, float], float]]] = {
 
 
 def apply(prim: str, values: Sequence[float | None]) -> float | None:
-    """An elementwise primitive on numbers of which some are unknown, but finite."""
+    """Apply an elementwise primitive to numbers; unknown ones are finite."""
     if prim == "where":
         condition, yes, no = values
         if condition is not None:
@@ -100,7 +100,7 @@ def apply(prim: str, values: Sequence[float | None]) -> float | None:
 
 
 def _computed(prim: str, values: Sequence[float]) -> float | None:
-    """The result on known numbers; unknown where they have none."""
+    """Evaluate a primitive on known numbers; unknown if the result is no number."""
     try:
         if prim in _OF_ONE:
             result = _OF_ONE[prim](*values)
@@ -136,7 +136,7 @@ def _partly(prim: str, values: Sequence[float | None]) -> float | None:
 
 
 def compared(prim: str, left: Fact, right: Fact, pair: Pair) -> float | None:
-    """The result of a comparison of positions for later keys.
+    """Compare positions for later keys; unknown if the facts do not decide it.
 
     >>> query, key = Fact((-2, 0)), Fact((-1, 0))
     >>> compared("ge", query, key, (-2, -1)), compared("gt", key, query, (-2, -1))
@@ -256,24 +256,24 @@ class _CausalChecker:
             return self._elementwise(expr, args)
         match expr.prim:
             case "iota":
-                return self._counted(expr)
+                return self._iota_fact(expr)
             case "reshape":
                 return args[0].moved(self._after_reshape(expr))
             case "transpose":
                 axes = {old: new for new, old in enumerate(expr.axes("order"))}
                 return args[0].moved({a - expr.rank: b - expr.rank for a, b in axes.items()})
             case "sum" | "mean" | "max":
-                return self._reduced(expr, args[0])
+                return self._reduction_fact(expr, args[0])
             case "contract":
-                return self._contracted(expr, args)
+                return self._contraction_fact(expr, args)
             case "concat" | "cut":
                 return Fact(None, args[0].later.intersection(*(arg.later for arg in args)))
             case _:
                 return NOTHING
 
-    def _counted(self, expr: Expr) -> Fact:
-        """The integers from T on along a query, from 0 on along a key, are positions."""
-        start = expr.typed("start", Dim)
+    def _iota_fact(self, expr: Expr) -> Fact:
+        """Return a fact: integers from T on along queries, or 0 on along keys, are positions."""
+        start = expr.typed_attr("start", Dim)
         if self._is_query(expr.shape[0]):
             start = start - self.past
         elif not self._is_key(expr.shape[0]):
@@ -287,14 +287,14 @@ class _CausalChecker:
                 later[pair] = compared(expr.prim, args[0], args[1], pair)
             if later.get(pair) is None:
                 values = [_value(a, fact, pair) for a, fact in zip(expr.args, args, strict=True)]
-                later[pair] = _scaled(expr, values)
+                later[pair] = _scale_infinity(expr, values)
                 if later[pair] is None:
                     later[pair] = apply(expr.prim, values)
         fact = facts_of(later)
         if expr.prim in ("as_float", "broadcast"):
             return Fact(args[0].counts, fact.later)
         if expr.prim in ("add", "sub"):
-            return Fact(_shifted(expr, args), fact.later)
+            return Fact(_shift_positions(expr, args), fact.later)
         return fact
 
     def _after_reshape(self, expr: Expr) -> dict[int, int]:
@@ -304,7 +304,7 @@ class _CausalChecker:
         after = sorted([*self._queries(expr), *self._keys(expr)])
         return dict(zip(before, after, strict=True))
 
-    def _reduced(self, expr: Expr, arg: Fact) -> Fact:
+    def _reduction_fact(self, expr: Expr, arg: Fact) -> Fact:
         (source,) = expr.args
         gone = {axis % source.rank - source.rank for axis in expr.axes()}
         for key in gone & set(self._keys(source)):
@@ -320,7 +320,7 @@ class _CausalChecker:
         stays = {0.0, -math.inf} if expr.prim == "max" else {0.0}
         return Fact(None, frozenset(one for one in arg.moved(axes_left).later if one[1] in stays))
 
-    def _contracted(self, expr: Expr, args: Sequence[Fact]) -> Fact:
+    def _contraction_fact(self, expr: Expr, args: Sequence[Fact]) -> Fact:
         inputs, output = str(expr.attr("spec")).split("->")
         letters = inputs.split(",")
         dims = {
@@ -358,8 +358,8 @@ def _place(letters: str, letter: str) -> int:
     return letters.index(letter) - len(letters)
 
 
-def _scaled(expr: Expr, values: Sequence[float | None]) -> float | None:
-    """The infinite number that times or over a positive one, made of sizes, stays what it is."""
+def _scale_infinity(expr: Expr, values: Sequence[float | None]) -> float | None:
+    """Return an infinite number if a positive constant multiplies or divides it; else None."""
     if expr.prim not in ("mul", "div") or values[0] is None or not math.isinf(values[0]):
         return None
     factor = expr.args[1].attr("value") if expr.args[1].prim == "const" else None
@@ -377,8 +377,8 @@ def _number(expr: Expr) -> float | None:
     return value.constant if isinstance(value, Scalar) else None
 
 
-def _shifted(expr: Expr, args: Sequence[Fact]) -> tuple[int, int] | None:
-    """Positions plus or minus a whole number are positions with another offset."""
+def _shift_positions(expr: Expr, args: Sequence[Fact]) -> tuple[int, int] | None:
+    """Return positions plus or minus an integer as positions with another offset."""
     for place in (0, 1):
         counts, number = args[place].counts, _number(expr.args[1 - place])
         if counts is not None and number is not None and number.is_integer():

@@ -78,8 +78,8 @@ class PositionSymbols:
         range_ = self.grown(type_.range) if type_.range is not None else None
         return TensorType(self.shape(type_.shape, whole), range_)
 
-    def all(self, shape: Shape) -> Whole:
-        """The flags of a tensor that holds all positions so far."""
+    def whole_flags(self, shape: Shape) -> Whole:
+        """Return the flags of a tensor that holds all positions so far."""
         return tuple(map(self.is_axis, shape))
 
 
@@ -155,31 +155,31 @@ def _of_arguments(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[
     for dim in expr.shape:
         positions.is_axis(dim)
     if expr.prim in _ALIGNED:
-        return [_aligned(arg.shape, whole, positions) for arg in expr.args]
+        return [_align_flags(arg.shape, whole, positions) for arg in expr.args]
     if expr.prim in _REDUCTIONS:
-        return [_reduced(expr, whole, positions)]
+        return [_reduction_flags(expr, whole, positions)]
     match expr.prim:
         case "contract":
-            return _contracted(expr, whole, positions)
+            return _contraction_flags(expr, whole, positions)
         case "reshape":
-            return [_reshaped(expr.args[0].shape, expr.shape, whole, positions)]
+            return [_reshape_flags(expr.args[0].shape, expr.shape, whole, positions)]
         case "transpose":
             order = expr.axes("order")
             return [tuple(whole[order.index(axis)] for axis in range(expr.rank))]
         case "concat" | "cut" | "pad":
-            axis = expr.typed("axis", int)
+            axis = expr.typed_attr("axis", int)
             for tensor in (expr, *expr.args):
                 _refuse_positions([tensor.shape[axis]], positions, _PARTS[expr.prim])
             return [whole for _ in expr.args]
         case "window" | "overlap":
-            return [_windowed(expr, whole, positions)]
+            return [_window_flags(expr, whole, positions)]
         case "gather" | "pick" | "place" | "scatter_add" | "top" | "earlier":
-            return _indexed(expr, whole, positions)
+            return _index_flags(expr, whole, positions)
         case _:
             return []
 
 
-def _indexed(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Whole]:
+def _index_flags(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Whole]:
     """Reading, writing, ranking and counting by ids follow positions on every other axis."""
     match expr.prim:
         case "gather":
@@ -203,13 +203,13 @@ def _indexed(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Whole
             return [(*whole[:-1], False)]
 
 
-def _aligned(shape: Shape, whole: Whole, positions: PositionSymbols) -> Whole:
-    """The flags of an operand that is repeated to the result's shape: its last axes are these."""
+def _align_flags(shape: Shape, whole: Whole, positions: PositionSymbols) -> Whole:
+    """Return the flags of an operand that is broadcast: the flags of the result's last axes."""
     flags = whole[len(whole) - len(shape) :]
     return tuple(f and positions.is_axis(d) for d, f in zip(shape, flags, strict=True))
 
 
-def _reduced(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
+def _reduction_flags(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
     (arg,) = expr.args
     gone = {axis % arg.rank for axis in expr.axes()}
     if expr.prim == "mean":
@@ -224,7 +224,7 @@ def _reduced(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
     return tuple(flags)
 
 
-def _contracted(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Whole]:
+def _contraction_flags(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Whole]:
     inputs, output = str(expr.attr("spec")).split("->")
     of = dict(zip(output, whole, strict=True))
     return [
@@ -236,8 +236,8 @@ def _contracted(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Wh
     ]
 
 
-def _reshaped(before: Shape, after: Shape, whole: Whole, positions: PositionSymbols) -> Whole:
-    """Positions stay an axis of their own: as many elements precede it before and after."""
+def _reshape_flags(before: Shape, after: Shape, whole: Whole, positions: PositionSymbols) -> Whole:
+    """Keep positions an axis of their own: as many elements precede it before and after."""
     sources = [i for i, dim in enumerate(before) if positions.is_axis(dim)]
     targets = [i for i, dim in enumerate(after) if positions.is_axis(dim)]
     flags = [False] * len(before)
@@ -250,9 +250,9 @@ def _reshaped(before: Shape, after: Shape, whole: Whole, positions: PositionSymb
     return tuple(flags)
 
 
-def _windowed(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
+def _window_flags(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
     """Windows that end at their position need the positions before it, which are kept."""
-    axis, cut = expr.typed("axis", int), Windows.of(expr)
+    axis, cut = expr.typed_attr("axis", int), Windows.of(expr)
     verb = {"window": "cuts windows from", "overlap": "lays windows over"}[expr.prim]
     along = expr.prim == "window" and positions.is_axis(cut.length) and cut.count == cut.length
     if not along:
@@ -286,7 +286,7 @@ def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: Position
     if expr.prim in ("dropout_apply", "draw"):
         return args[0]
     if expr.prim == "iota":
-        return _counted(expr, shape, whole, positions)
+        return _build_iota(expr, shape, whole, positions)
     for _, value in expr.attrs:
         if isinstance(value, Scalar) and positions.length in value.symbols():
             raise CannotStep(f"computes with the number of positions {positions.length}")
@@ -297,8 +297,8 @@ def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: Position
 
 
 def _window(expr: Expr, whole: Whole, arg: Expr, positions: PositionSymbols) -> Expr:
-    """Windows of positions; those of the new ones begin after T others."""
-    axis, cut = expr.typed("axis", int), Windows.of(expr)
+    """Cut windows from positions; windows of new positions begin after T others."""
+    axis, cut = expr.typed_attr("axis", int), Windows.of(expr)
     if whole[axis - 1]:
         cut = replace(cut, count=positions.grown(cut.count))
     else:
@@ -306,9 +306,9 @@ def _window(expr: Expr, whole: Whole, arg: Expr, positions: PositionSymbols) -> 
     return window(arg, axis, replace(cut, length=arg.shape[axis]))
 
 
-def _counted(expr: Expr, shape: Shape, whole: Whole, positions: PositionSymbols) -> Expr:
-    """Integers in order; of the positions the new ones come after T others."""
-    start = expr.typed("start", Dim)
+def _build_iota(expr: Expr, shape: Shape, whole: Whole, positions: PositionSymbols) -> Expr:
+    """Count integers in order; new positions come after T others."""
+    start = expr.typed_attr("start", Dim)
     if positions.length in start.symbols():
         raise CannotStep(f"counts from {start}, which depends on the number of positions")
     if not positions.is_axis(expr.shape[0]):
@@ -346,7 +346,9 @@ def step_use(
     if not rest and first.prim == "operand":
         ((same, _),) = retyped.operands
         return StepUse(step.op, step.attrs, (same,), visible, same)
-    return _itself(step, types, body, retyped, visible, positions) or _other(step, retyped, visible)
+    return _itself(step, types, body, retyped, visible, positions) or _retyped_operator(
+        step, retyped, visible
+    )
 
 
 def _itself(
@@ -375,8 +377,8 @@ def _itself(
     return None
 
 
-def _other(step: Apply, retyped: Retyped, visible: tuple[int, ...]) -> StepUse:
-    """An operator of the same glyph whose body is the retyped one."""
+def _retyped_operator(step: Apply, retyped: Retyped, visible: tuple[int, ...]) -> StepUse:
+    """Make an operator of the same glyph with the retyped body."""
     own = {own.name for own in step.op.own if isinstance(own, Tensor)}
     ordered = sorted(retyped.operands, key=lambda item: item[0][0] in own)  # data first
     names = _names([name for (name, _), _ in ordered])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from numpy.typing import NDArray
 
-from xg.cli.computing import placed, placed_step
+from xg.cli.computing import place_module, placed_step
 from xg.cli.opening import open_project
 from xg.diagnostics.lazy_dataclass import asdict, dataclass, field
 from xg.diagnostics.terminal import printable
@@ -98,7 +98,7 @@ class Writer:
             module = placed_step(step, self.backend, self.where, kernels=self.kernels)
             ready = getattr(module, "prepared", dict)  # modules on tensors do it themselves
             return Stepping(module, ready(self.params), model)
-        whole = placed(self.program, self.backend, self.where, kernels=self.kernels)
+        whole = place_module(self.program, self.backend, self.where, kernels=self.kernels)
         return Rereading(whole, self.params, model)
 
 
@@ -212,7 +212,7 @@ class TrainingSetup:
 
     @property
     def module(self) -> Module:
-        """The generated module; of a parallel program that of a rank."""
+        """Return the generated module; for a parallel program, the module of a rank."""
         return self.trained_program.on_arrays(self.backend, kernels=self.kernels)
 
     @cached_property

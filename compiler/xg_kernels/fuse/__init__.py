@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Graph, IRProgram
-from xg.passes.ring.pattern import replaced
+from xg.passes.ring.pattern import apply_fusion
 from xg_kernels.fuse.grouped_attention import group
 from xg_kernels.fuse.patterns import fusions
 
@@ -17,12 +17,12 @@ __all__ = ["fuse", "group"]
 
 def fuse(program: IRProgram) -> IRProgram:
     """The program with fused forward graphs."""
-    graphs = {key: _fused(graph) for key, graph in program.graphs.items()}
+    graphs = {key: _replace_patterns(graph) for key, graph in program.graphs.items()}
     return replace(program, graphs=graphs, backwards={})
 
 
-def _fused(graph: Graph) -> Graph:
+def _replace_patterns(graph: Graph) -> Graph:
     """A graph with every pattern replaced, each kind of fusion in turn."""
     for fusion in fusions():
-        graph = replaced(graph, fusion)
+        graph = apply_fusion(graph, fusion)
     return graph

@@ -22,7 +22,7 @@ from xg.ir.prim import Expr, broadcast, reshape
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.passes.ring import attention
-from xg.passes.ring.pattern import Fusion, Inside, Match, replaced
+from xg.passes.ring.pattern import Fusion, Inside, Match, apply_fusion
 from xg_kernels.fuse.patterns import local_attention
 
 
@@ -30,13 +30,15 @@ def group(program: IRProgram) -> IRProgram:
     """The program whose attention takes shared heads of keys and values as they are."""
     graphs = dict(program.graphs)
     for fusion in FUSIONS:
-        graphs = {key: replaced(graph, fusion) for key, graph in graphs.items()}
+        graphs = {key: apply_fusion(graph, fusion) for key, graph in graphs.items()}
     return replace(program, graphs=graphs)
 
 
 def forward(q: Expr, k: Expr, v: Expr, *, scale: Scalar, mask: str) -> tuple[Expr, dict[str, Expr]]:
-    """Attention to the heads repeated: `q` has a multiple of those of `k` and `v`."""
-    return attention.forward(q, _repeated(k, q), _repeated(v, q), None, scale=scale, mask=mask)
+    """Compute attention after repeating the heads of `k` and `v` to match the heads of `q`."""
+    return attention.forward(
+        q, _repeat_heads(k, q), _repeat_heads(v, q), None, scale=scale, mask=mask
+    )
 
 
 def forward_local(
@@ -44,10 +46,10 @@ def forward_local(
 ) -> tuple[Expr, dict[str, Expr]]:
     """Attention to a band of the keys of heads that are repeated."""
     numbers = {"scale": scale, "behind": behind, "ahead": ahead}
-    return local_attention.forward(q, _repeated(k, q), _repeated(v, q), None, **numbers)
+    return local_attention.forward(q, _repeat_heads(k, q), _repeat_heads(v, q), None, **numbers)
 
 
-def _repeated(x: Expr, like: Expr) -> Expr:
+def _repeat_heads(x: Expr, like: Expr) -> Expr:
     *leading, heads, length, width = x.shape
     groups = like.shape[-3] / heads
     each = reshape(x, (*leading, heads, ONE, length, width))
@@ -57,18 +59,18 @@ def _repeated(x: Expr, like: Expr) -> Expr:
 
 def match(last: Apply, inside: Inside) -> Match | None:
     """Attention without a mask of its own, whose keys and values are repeated for it alone."""
-    return _matched(last, inside, attention.OP, ("scale", "mask"))
+    return _match_attention(last, inside, attention.OP, ("scale", "mask"))
 
 
 def match_local(last: Apply, inside: Inside) -> Match | None:
     """The same of attention to a band of keys."""
-    return _matched(last, inside, local_attention.OP, ("scale", "behind", "ahead"))
+    return _match_attention(last, inside, local_attention.OP, ("scale", "behind", "ahead"))
 
 
-def _matched(last: Apply, inside: Inside, op: Op, own: Sequence[str]) -> Match | None:
+def _match_attention(last: Apply, inside: Inside, op: Op, own: Sequence[str]) -> Match | None:
     q, *kept = last.inputs
     repeats = [step for value in kept if (step := inside.maker(value, "BC")) is not None]
-    shared = [step for step in repeats if _is_shared(step, inside.types)]
+    shared = [step for step in repeats if _repeats_each_head(step, inside.types)]
     if last.op is not op or len(shared) != 2 or len(kept) != 2 or "p" in last.attrs:
         return None
     attrs = {name: last.attrs[name] for name in own}
@@ -76,7 +78,7 @@ def _matched(last: Apply, inside: Inside, op: Op, own: Sequence[str]) -> Match |
     return Match(steps, (q, *(step.inputs[0] for step in shared)), attrs, last.place)
 
 
-def _is_shared(repeat: Apply, types: Mapping[Value, TensorType]) -> bool:
+def _repeats_each_head(repeat: Apply, types: Mapping[Value, TensorType]) -> bool:
     """Whether each head is repeated, beside itself."""
     shape, attrs = types[repeat.inputs[0]].shape, repeat.attrs
     place = len(shape) - 2

@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.content import prune
 from xg.ir.graph import Call, Graph, IRProgram, Loop, Step, Value
 from xg.ir.tensor import TensorType
-from xg.ir.walk import reached
+from xg.ir.walk import reachable_keys
 from xg_kernels.hoist.loops import LoopSteps, in_sizes_of, same_symbols
 from xg_kernels.hoist.recurrence import Unrolled
 
@@ -20,24 +20,26 @@ def hoist(program: IRProgram) -> IRProgram:
     """The program with what its loops can do before they begin."""
     graphs: dict[str, Graph] = {}
     for key, graph in program.graphs.items():
-        graphs[key] = _relieved(graph, graphs)
-    kept = {key: graphs[key] for key in reached(graphs, program.entry)}
+        graphs[key] = _hoist_from_loops(graph, graphs)
+    kept = {key: graphs[key] for key in reachable_keys(graphs, program.entry)}
     return replace(program, graphs=kept, backwards={})
 
 
-def _relieved(graph: Graph, graphs: dict[str, Graph]) -> Graph:
+def _hoist_from_loops(graph: Graph, graphs: dict[str, Graph]) -> Graph:
     """A graph whose loops are relieved; the callees that remain of these join the `graphs`."""
     types, steps = dict(graph.types), list[Step]()
     foreign = {str(value.name): value for value in graph.foreign}
     for step in graph.steps:
         found = None
         if isinstance(step, Call) and step.loop:
-            unrolled = _unrolled(step, step.loop, graph, graphs, types, foreign)
+            unrolled = _unroll_loop(step, step.loop, graph, graphs, types, foreign)
             if unrolled is not None:
                 steps += unrolled
                 continue
             if same_symbols(step):
-                found = LoopSteps(step, step.loop, graphs[step.callee], types, foreign).hoisted()
+                found = LoopSteps(
+                    step, step.loop, graphs[step.callee], types, foreign
+                ).hoist_steps()
         if found is None:
             steps.append(step)
             continue
@@ -51,7 +53,7 @@ def _relieved(graph: Graph, graphs: dict[str, Graph]) -> Graph:
     return prune(replace(graph, steps=tuple(steps), types=types, foreign=lent))
 
 
-def _unrolled(
+def _unroll_loop(
     call: Call,
     loop: Loop,
     caller: Graph,
@@ -59,7 +61,7 @@ def _unrolled(
     types: dict[Value, TensorType],
     foreign: dict[str, Value],
 ) -> list[Step] | None:
-    """A loop over linear recurrences, taken apart; None, and nothing changed, if it is none."""
+    """Unroll a loop over linear recurrences; change nothing and return None for other loops."""
     spelled = in_sizes_of(caller, call, graphs[call.callee])
     if spelled is None:
         return None

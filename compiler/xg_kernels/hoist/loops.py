@@ -103,7 +103,7 @@ class LoopSteps(LoopInCaller):
     before: list[Apply] = field(default_factory=list[Apply])
     left: dict[Value, Step] = field(default_factory=dict[Value, Step])
 
-    def hoisted(self) -> tuple[list[Apply], Call, Graph] | None:
+    def hoist_steps(self) -> tuple[list[Apply], Call, Graph] | None:
         """The steps before the loop, the loop, and its callee; None where nothing is gained."""
         self.inside = dict(self.callee.types)
         for port, value, axis in zip(
@@ -116,7 +116,7 @@ class LoopSteps(LoopInCaller):
         rest: list[Step] = []
         for step in self.callee.steps:
             if not isinstance(step, Apply) or not self._lift(step):
-                rest.append(self._reordered(step, reads, rest))
+                rest.append(self._reorder_sum(step, reads, rest))
                 self.left.update((value, rest[-1]) for value in step.outputs)
         if not any(step.op.glyph == "•" for step in self.before):
             return None
@@ -140,7 +140,9 @@ class LoopSteps(LoopInCaller):
         attrs = self._attrs(step, place)
         if attrs is None:
             return False
-        self._emit(step, [self._whole(value, place) for value in step.inputs], attrs, place)
+        self._emit(
+            step, [self._value_of_all_rounds(value, place) for value in step.inputs], attrs, place
+        )
         return True
 
     def _attrs(self, step: Apply, place: int) -> Attrs | None:
@@ -158,10 +160,10 @@ class LoopSteps(LoopInCaller):
             return {"spec": f"{','.join(sides)}->{_with(out, place, new)}"}
         if step.op.glyph not in ELEMENTWISE_GLYPHS or {"axis", "axes"} & set(step.attrs):
             return None
-        whole = all(value in self.above or self._repeated(value) for value in step.inputs)
+        whole = all(value in self.above or self._repeat_step(value) for value in step.inputs)
         return step.attrs if whole else None
 
-    def _repeated(self, value: Value) -> Apply | None:
+    def _repeat_step(self, value: Value) -> Apply | None:
         """The step that repeats a parameter along new axes, if a value comes from one."""
         made = self.left.get(value)
         if not isinstance(made, Apply) or made.op.glyph != "BC":
@@ -169,11 +171,11 @@ class LoopSteps(LoopInCaller):
         plain = made.attrs["shape"] == made.attrs["atoms"] and made.inputs[0] in self.params()
         return made if plain else None
 
-    def _whole(self, value: Value, place: int) -> Value:
+    def _value_of_all_rounds(self, value: Value, place: int) -> Value:
         """A value for all rounds: made before the loop, a parameter, or one that is repeated."""
         if value in self.above:
             return self.above[value]
-        repeat = self._repeated(value)
+        repeat = self._repeat_step(value)
         if repeat is None:
             return self.param(value)
         atoms = _shape_with(repeat.attrs["atoms"], place, self.loop)
@@ -190,13 +192,13 @@ class LoopSteps(LoopInCaller):
         self.before.append(replace(step, inputs=tuple(inputs), outputs=(made,), attrs=attrs))
         return made
 
-    def _reordered(self, step: Step, reads: Mapping[Value, int], rest: list[Step]) -> Step:
+    def _reorder_sum(self, step: Step, reads: Mapping[Value, int], rest: list[Step]) -> Step:
         """``(a ⊕ r) ⊕ c`` as ``(a ⊕ c) ⊕ r``, if a and c need no state; else the step itself."""
         if not isinstance(step, Apply) or step.op.glyph != "⊕":
             return step
         for value, other in (step.inputs, step.inputs[::-1]):
             made = self.left.get(value)
-            free = other in self.above or self._repeated(other)
+            free = other in self.above or self._repeat_step(other)
             if not free or not isinstance(made, Apply) or made.op.glyph != "⊕" or reads[value] > 1:
                 continue
             if value in self.callee.outputs:
@@ -217,7 +219,7 @@ class LoopSteps(LoopInCaller):
     def _remaining(self, rest: list[Step]) -> tuple[Call, Graph]:
         """The loop over what is left, which takes what was made before it apart."""
         read = {*self.callee.outputs, *(value for step in rest for value in step.inputs)}
-        repeats = [s for s in rest if isinstance(s, Apply) and self._repeated(s.outputs[0])]
+        repeats = [s for s in rest if isinstance(s, Apply) and self._repeat_step(s.outputs[0])]
         rest = [s for s in rest if s not in repeats or s.outputs[0] in read - set(self.above)]
         states = len(self.callee.inputs) - self.loop.states
         ports = [*zip(self.callee.inputs, self.call.inputs, self.loop.inputs, strict=True)]

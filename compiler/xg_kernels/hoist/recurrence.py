@@ -107,7 +107,7 @@ def _computing(op: Op, whole: Body) -> Op:
 
 
 def _round_by_round(expr: Expr, args: list[Expr], lies: Sequence[bool], length: Dim) -> Expr:
-    """An expression of which some arguments have the axis of rounds."""
+    """Compute an expression for all rounds; `lies` marks the arguments with the round axis."""
     shape = (length, *expr.shape)
     if expr.prim in ELEMENTWISE:
         args = [_of_rank(a, expr.rank) if lie else a for a, lie in zip(args, lies, strict=True)]
@@ -136,12 +136,12 @@ def _round_by_round(expr: Expr, args: list[Expr], lies: Sequence[bool], length: 
 
 
 def _of_rank(arg: Expr, rank: int) -> Expr:
-    """All rounds of an operand of fewer axes, with axes of size 1 behind that of the rounds."""
+    """Reshape an operand of all rounds to a rank, with axes of size 1 after the round axis."""
     return reshape(arg, (arg.shape[0], *(ONE,) * (rank + 1 - arg.rank), *arg.shape[1:]))
 
 
 def _with_rounds(spec: str, lies: Sequence[bool]) -> str:
-    """A product with one letter more, in front of what has the axis."""
+    """Add a letter for the round axis to a product, first on each side that has the axis."""
     inputs, out = spec.split("->")
     new = next(letter for letter in "zyxwvutsrqp" if letter not in spec)
     sides = [new + s if lie else s for s, lie in zip(inputs.split(","), lies, strict=True)]
@@ -163,7 +163,7 @@ UNIT: Final = const(1.0)
 
 
 def linear(whole: Expr, state: Expr) -> Linear:
-    """a and b of ``a ⊙ h + b``, None for what is 0; raises NotForAllRounds where there are none."""
+    """Return a and b of ``a ⊙ h + b``, None for a 0; raises NotForAllRounds if not linear."""
     parts: dict[int, Linear] = {id(state): (UNIT, None)}
     for expr in topological([whole]):
         if id(expr) in parts:
@@ -174,12 +174,12 @@ def linear(whole: Expr, state: Expr) -> Linear:
         elif expr.shape != state.shape:
             raise NotForAllRounds
         else:
-            parts[id(expr)] = _combined(expr, args)
+            parts[id(expr)] = _combine_terms(expr, args)
     return parts[id(whole)]
 
 
-def _combined(expr: Expr, args: Sequence[Linear]) -> Linear:
-    """The a and b of an expression, from those of its arguments."""
+def _combine_terms(expr: Expr, args: Sequence[Linear]) -> Linear:
+    """Return the a and b of an expression from the pairs of its arguments."""
     match expr.prim, args:
         case "add", ((a, b), (c, d)):
             return _sum(a, c), _sum(b, d)
@@ -188,7 +188,7 @@ def _combined(expr: Expr, args: Sequence[Linear]) -> Linear:
         case "neg", ((a, b),):
             return -a if a else None, -b if b else None
         case "mul", ((None, c), (a, b)) | ((a, b), (None, c)) if c and a:
-            return (c if _is_one(a) else a * c), b * c if b else None
+            return (c if _is_const(a) else a * c), b * c if b else None
         case "div", ((a, b), (None, c)) if c and a:
             return a / c, b / c if b else None
         case (("broadcast" | "reshape"), ((a, b),)):  # of the shape of the state: nothing changes
@@ -201,7 +201,7 @@ def _sum(a: Expr | None, b: Expr | None) -> Expr | None:
     return a + b if a and b else a or b
 
 
-def _is_one(expr: Expr) -> bool:
+def _is_const(expr: Expr) -> bool:
     """Return whether a factor is the constant 1, and not another constant such as 2."""
     return expr.prim == "const" and expr.attr("value") == UNIT.attr("value")
 
@@ -214,7 +214,7 @@ def narrow(factor: Expr, rank: int) -> Expr:
 
 
 def of_rank(expr: Expr, rank: int) -> Expr:
-    """An expression with axes of size 1 in front, up to so many."""
+    """Broadcast an expression to a rank with leading axes of size 1."""
     return broadcast(expr, (*(ONE,) * (rank - expr.rank), *expr.shape))
 
 
@@ -223,7 +223,7 @@ def of_rank(expr: Expr, rank: int) -> Expr:
 
 @dataclass(slots=True)
 class Lifting(LoopInCaller):
-    """The values of a round, while those of all rounds are made.
+    """Compute the values of one round for all rounds, in the caller.
 
     `above` has for values of a round those of the caller; those in `apart` have the axis of rounds
     in front. `made` are the steps of the caller; `states` are the values that rounds hand on.
@@ -236,8 +236,8 @@ class Lifting(LoopInCaller):
     waiting: set[Value] = field(default_factory=set[Value])
     states: set[Value] = field(default_factory=set[Value])
 
-    def _given(self) -> None:
-        """Operands that the loop takes apart, with the axis in front; shared ones as they are."""
+    def _lift_operands(self) -> None:
+        """Move the round axis of scan inputs to the start; keep shared operands as they are."""
         loop = self.loop
         ports = zip(self.callee.inputs, self.call.inputs, loop.inputs, strict=True)
         for port, value, axis in [*ports][: len(loop.inputs) - loop.states]:
@@ -245,7 +245,7 @@ class Lifting(LoopInCaller):
             if axis is not None:
                 place = len(self.types[value].shape) + axis
                 rest = [n for n in range(len(self.types[value].shape)) if n != place]
-                self.above[port] = self._moved(value, (place, *rest))
+                self.above[port] = self._transpose_value(value, (place, *rest))
                 self.apart.add(port)
 
     def _above(self, value: Value) -> Value:
@@ -263,13 +263,13 @@ class Lifting(LoopInCaller):
         step = self.makers.get(value)
         if not isinstance(step, Apply) or len([v for v in step.outputs if v.role != "cache"]) > 1:
             raise NotForAllRounds
-        return self._lifted(step, value)
+        return self._lift_step(step, value)
 
     def _state(self, value: Value) -> Value:
-        """A state of all rounds, before them or behind them."""
+        """Raise NotForAllRounds; a subclass may return the state of every round."""
         raise NotForAllRounds
 
-    def _lifted(self, step: Apply, value: Value) -> Value:
+    def _lift_step(self, step: Apply, value: Value) -> Value:
         """A step for all rounds; for those that share all its operands once."""
         inputs = [self._above(operand) for operand in step.inputs]
         places = [n for n, operand in enumerate(step.inputs) if operand in self.apart]
@@ -280,7 +280,7 @@ class Lifting(LoopInCaller):
         self.apart.add(value)
         if step.op.glyph in ELEMENTWISE_GLYPHS and not {"axis", "axes"} & set(step.attrs):
             whole = [
-                above if own in self.apart else self._repeated(above)
+                above if own in self.apart else self._repeat_value(above)
                 for own, above in zip(step.inputs, inputs, strict=True)
             ]
             return self._emit(step.op, whole, step.attrs, value)
@@ -318,7 +318,7 @@ class Lifting(LoopInCaller):
         outputs = (made, *caches)
         self.made.append(Apply(op, tuple(inputs), outputs, attrs, made.span, place))
 
-    def _repeated(self, value: Value) -> Value:
+    def _repeat_value(self, value: Value) -> Value:
         """A value that all rounds share, once for each."""
         shape = self.types[value].shape
         atoms = (self.loop.length, *shape)
@@ -327,7 +327,9 @@ class Lifting(LoopInCaller):
         self._step(ops.table()["BC"], [value], attrs, made)
         return made
 
-    def _moved(self, value: Value, order: tuple[int, ...], out: Value | None = None) -> Value:
+    def _transpose_value(
+        self, value: Value, order: tuple[int, ...], out: Value | None = None
+    ) -> Value:
         """A value with its axes in another order."""
         if out is None and order == tuple(range(len(order))):
             return value
@@ -373,7 +375,7 @@ class Unrolled(Lifting):
         if not callee.carries or len(callee.steps) > 200:
             return None
         try:
-            self._given()
+            self._lift_operands()
             for carry in callee.carries:
                 self._above(carry.next)
             visible = len(callee.outputs) - self.loop.states
@@ -393,10 +395,10 @@ class Unrolled(Lifting):
         rank = len(self.types[found].shape)
         rest = [*range(1, rank)]
         rest.insert(rank + axis, 0)
-        self._moved(found, tuple(rest), out)
+        self._transpose_value(found, tuple(rest), out)
 
     def _state(self, value: Value) -> Value:
-        """A state of all rounds, before them or behind them."""
+        """Return the state of every round, from before or after the round."""
         for carry in self.callee.carries:
             if value is carry.next:
                 self._recur(carry)
@@ -406,11 +408,13 @@ class Unrolled(Lifting):
         raise NotForAllRounds
 
     def _recur(self, carry: Carry) -> None:
-        """The loop of one state: factors and summands before it, all its states behind."""
+        """Emit the loop of one state: it reads factors and summands, and returns every state."""
         leaves: dict[Value, Expr] = {}
         state = operand("h", self.callee.types[carry.past].shape)
         composed = {carry.past: state}
-        factor, summand = linear(self._composed(carry.next, carry.past, composed, leaves), state)
+        factor, summand = linear(
+            self._compose_value(carry.next, carry.past, composed, leaves), state
+        )
         if factor is None:
             raise NotForAllRounds
         a = self._part("factor", narrow(factor, state.rank), leaves)
@@ -494,7 +498,7 @@ class Unrolled(Lifting):
         self.apart.add(carry.past)
         return self._emit(op, [every, start], {}, carry.past)
 
-    def _composed(
+    def _compose_value(
         self, value: Value, past: Value, known: dict[Value, Expr], leaves: dict[Value, Expr]
     ) -> Expr:
         """A value as an expression of the state before it, and of values that need no state."""
@@ -510,7 +514,7 @@ class Unrolled(Lifting):
             leaves[value] = known[value]
             return known[value]
         body = step.body(self.callee.types)
-        inputs = [self._composed(v, past, known, leaves) for v in step.inputs]
+        inputs = [self._compose_value(v, past, known, leaves) for v in step.inputs]
         found = Body(body.operands, body.outputs[:1]).on(inputs)
         assert isinstance(found, list)
         known[value] = found[0]

@@ -1,4 +1,4 @@
-"""Numbers that depend on sizes alone, computed once in front of all calls that read them.
+"""Compute numbers that depend only on sizes once, before all calls that read them.
 
 A rotation by position has the same cosines in every layer, for queries and for keys. Where blocks
 are called they become inputs, which the entry makes. Only steps of generation with kernels ask for
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.body import resized
+from xg.ir.body import map_sizes
 from xg.ir.content import prune
 from xg.ir.graph import Apply, Graph, IRProgram, Step
 from xg.ir.prim import Expr
@@ -24,7 +24,7 @@ def share(program: IRProgram) -> IRProgram:
     given: dict[str, tuple[SizeTable, ...]] = {}
     loops = {call.callee for graph in program.graphs.values() for call in graph.calls if call.loop}
     for key, graph in program.graphs.items():  # callees come first
-        asked = {step: list(_asked(step, graph, graphs, given)) for step in graph.steps}
+        asked = {step: list(_find_numbers(step, graph, graphs, given)) for step in graph.steps}
         if key in loops or key in program.entries:
             graphs[key], given[key] = _making(graph, asked), ()
         else:
@@ -35,7 +35,7 @@ def share(program: IRProgram) -> IRProgram:
 Asked = Mapping[Step, list[tuple[Expr, ...]]]
 
 
-def _asked(
+def _find_numbers(
     step: Step,
     graph: Graph,
     graphs: Mapping[str, Graph],
@@ -48,7 +48,7 @@ def _asked(
     callee = graphs[step.callee]
     symbols = inside(step, graph, callee, {})
     return [
-        resized(table.parts, lambda dim: callee.sizes.expand(dim).substitute(symbols))
+        map_sizes(table.parts, lambda dim: callee.sizes.expand(dim).substitute(symbols))
         for table in given[step.callee]
     ]
 
@@ -78,7 +78,7 @@ def _taking(graph: Graph, asked: Asked) -> tuple[Graph, tuple[SizeTable, ...]]:
 
 
 def _steps(graph: Graph, asked: Asked, tables: SizeTables, least: int) -> tuple[Step, ...]:
-    """The steps, reading those tables that have so many readers at least."""
+    """Return the steps, which read the tables with at least `least` readers."""
     steps: list[Step] = []
     for step in graph.steps:
         read = [(parts, tables.table(parts)) for parts in asked[step]]

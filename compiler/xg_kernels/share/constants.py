@@ -111,7 +111,7 @@ class SizeTable:
 
 @dataclass(slots=True)
 class SizeTables:
-    """Those of one graph; their values have a role there. `used` are what its steps read."""
+    """Collect the size tables of one graph: their values have `role`, its steps read `used`."""
 
     graph: Graph
     role: Literal["edge", "input"]
@@ -217,10 +217,10 @@ class _Apart:
         return kept[::-1]
 
     def _apart(self, step: Step) -> Step:
-        """A step that reads them, and what it gives in parameters, if it reads nothing else."""
+        """Make a step read prepared numbers, unless its output depends on parameters only."""
         if isinstance(step, Apply):
             self._compose(step)
-            step = self._divided(step)
+            step = self._extract_numbers(step)
         if not self.composed.keys().isdisjoint(step.outputs):
             return step  # who reads it reads the numbers
         inputs = tuple(self._number(value) for value in step.inputs)
@@ -233,19 +233,21 @@ class _Apart:
         if len(body.outputs) > 1 or body.caches or not known or None in known:
             return
         found = _on(body, [expr for expr in known if expr is not None])
-        if found.kind == "float" and all(map(self._is_sized, topological([found]))):
+        if found.kind == "float" and all(map(self._has_param_sizes, topological([found]))):
             self.composed[step.outputs[0]] = found
             self.makers[step.outputs[0]] = step.op.name
 
-    def _divided(self, step: Apply) -> Apply:
+    def _extract_numbers(self, step: Apply) -> Apply:
         """A step whose body has no such part that does more than to read a number."""
         body = step.body(self.graph.types)
         pairs = list(zip(step.inputs, body.operands, strict=True))
         known = {id(expr): self.composed[v] for v, expr in pairs if v in self.composed}
         if not known or len(known) == len(pairs) or step.op.derived:
             return step
-        parts = known_parts(body, known, self._is_sized)
-        values = [self._made(_in_params(part, body, known), step.op.name) for part in parts]
+        parts = known_parts(body, known, self._has_param_sizes)
+        values = [
+            self._prepare_number(_in_params(part, body, known), step.op.name) for part in parts
+        ]
         if not parts:
             return step
         return _reading(step, body, parts, values)
@@ -255,16 +257,16 @@ class _Apart:
         expr = self.composed.get(value)
         if expr is None or not works(expr):
             return value
-        return self._made(expr, self.makers[value])
+        return self._prepare_number(expr, self.makers[value])
 
-    def _is_sized(self, expr: Expr) -> bool:
+    def _has_param_sizes(self, expr: Expr) -> bool:
         """Whether an expression has the sizes of parameters, and none of an input."""
         return all(self.sizes.issuperset(dim.symbols()) for dim in expr.shape)
 
-    def _made(self, expr: Expr, maker: str) -> Value:
+    def _prepare_number(self, expr: Expr, maker: str) -> Value:
         """The value of an expression in parameters, made once."""
         for known, step in self.made:
-            if _same(known, expr):
+            if _is_equal(known, expr):
                 return step.outputs[0]
         read = {id(each) for each in topological([expr])}
         values = [value for value, leaf in self.leaves.items() if id(leaf) in read]
@@ -276,8 +278,8 @@ class _Apart:
         return value
 
 
-def _same(left: Expr, right: Expr) -> bool:
-    return Body((), (left,)).is_same(Body((), (right,)))
+def _is_equal(left: Expr, right: Expr) -> bool:
+    return Body((), (left,)).matches(Body((), (right,)))
 
 
 def _in_params(part: Expr, body: Body, known: Mapping[int, Expr]) -> Expr:

@@ -70,7 +70,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text(as_data(difference)))
     else:
-        console.say_all(lines(difference))
+        console.say_lines(lines(difference))
     return PROBLEM if options.exit_code and not difference.is_empty else FINE
 
 
@@ -80,14 +80,14 @@ def _sides(options: Namespace) -> tuple[Side, Side]:
         old = _side(options, options.file, options.against, options.against or "one device")
         return old, _side(options, options.file, options.plan, options.plan or "one device")
     against = options.against or options.plan
-    names = [_named(options.file, against), _named(options.other, options.plan)]
+    names = [_side_name(options.file, against), _side_name(options.other, options.plan)]
     return (
         _side(options, options.file, against, names[0]),
         _side(options, options.other, options.plan, names[1]),
     )
 
 
-def _named(file: str, plan: str | None) -> str:
+def _side_name(file: str, plan: str | None) -> str:
     name = "standard input" if file == "-" else file
     return f"{name} under {plan}" if plan else name
 

@@ -105,7 +105,7 @@ def _explain_error(code: str, console: Console) -> int:
         console.note(f"xg explain: no error has the code {code}; docs/errors.md lists all codes")
         return PROBLEM
     lines = re.split(r"\n##+ ", after)[0].strip().splitlines()
-    console.say_all(line for line in lines if not line.startswith("```"))
+    console.say_lines(line for line in lines if not line.startswith("```"))
     return FINE
 
 

@@ -59,21 +59,21 @@ def run(options: Namespace, console: Console) -> int:
         return USAGE
     drawings = [LiveDrawing(name, options) for name in names]
     for place, drawing in enumerate(drawings):
-        drawing.watched.has_changed()
+        drawing.watched.has_changes()
         _redraw(board, place, drawing, console)
     server.start()
     console.stream(f"{server.address}\n")
     console.note("open it in a browser; Ctrl-C ends")
     if options.open and not webbrowser.open(server.new_ticket()):
         console.note("xg serve: no browser was found")
-    interrupted = _interrupted()
+    interrupted = _interrupt_event()
     with suppress(KeyboardInterrupt):
         _follow(board, drawings, options, console, interrupted)
     return FINE
 
 
-def _interrupted() -> Event:
-    """The event that Ctrl-C sets, for an exception that is lost in a library's callback."""
+def _interrupt_event() -> Event:
+    """Return an event that Ctrl-C sets, because a library's callback may lose the exception."""
     event = Event()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -109,12 +109,12 @@ def _follow(
     try:
         while not interrupted.is_set():
             for place, drawing in enumerate(drawings):
-                if drawing.watched.has_changed():
+                if drawing.watched.has_changes():
                     if whole and whole.place == place:
                         whole = whole.stop()
                     _redraw(board, place, drawing, console)
-            if whole and whole.has_ended:
-                board.put(whole.place, drawings[whole.place].finished(whole.block, whole.html))
+            if whole and whole.is_over:
+                board.put(whole.place, drawings[whole.place].finish_page(whole.block, whole.html))
                 whole = whole.stop()
             waiting = board.waiting()
             if waiting and not whole:

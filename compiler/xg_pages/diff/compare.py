@@ -43,7 +43,7 @@ def places_in(new: Graph, old: Graph) -> dict[str, str]:
             pairs |= dict(_unnamed_pairs(before[i:i_end], after[j:j_end]))
     taken = {step.place for step in after}
     for step in before:
-        if step.place not in pairs and not _is_named(step):
+        if step.place not in pairs and not _has_name(step):
             pairs[step.place] = f"{step.place} before" if step.place in taken else step.place
     return pairs
 
@@ -54,11 +54,11 @@ def _steps(graph: Graph) -> list[Apply]:
 
 def _unnamed_pairs(before: Sequence[Apply], after: Sequence[Apply]) -> Iterator[tuple[str, str]]:
     for old, new in zip(before, after, strict=True):
-        if not _is_named(old) and not _is_named(new):
+        if not _has_name(old) and not _has_name(new):
             yield old.place, new.place
 
 
-def _is_named(step: Apply) -> bool:
+def _has_name(step: Apply) -> bool:
     return step.outputs[0].name is not None
 
 
@@ -90,7 +90,7 @@ class Making:
     formula: str = ""
 
     def as_in(self, other: Making, ours: Set[Operand], theirs: Set[Operand]) -> Making:
-        """The same with the other's operands where only a step came or went in front.
+        """Take the other's operands where they only differ by an inserted or removed step.
 
         That is where the file names one of the two at most, and only one program has it.
         """
@@ -106,7 +106,7 @@ NOTHING = Making()
 
 def of_step(step: Apply, index: int, operands: tuple[Operand, ...], graph: Graph) -> Making:
     """How an operator makes one of its results."""
-    arguments = _spelled(dict(step.attrs), graph.sizes)
+    arguments = _spell_arguments(dict(step.attrs), graph.sizes)
     return Making(operands, arguments, _formula(step.body(graph.types), index, graph.sizes))
 
 
@@ -119,27 +119,27 @@ def of_call(
         found |= {"rounds": call.loop.length, "reversed": call.loop.reverse or None}
         found |= {"along": call.loop.inputs, "stacked along": call.loop.outputs}
     result = callee.output_names[index] if index < len(callee.output_names) else str(index)
-    return Making(operands, _spelled({**found, "result": result}, graph.sizes))
+    return Making(operands, _spell_arguments({**found, "result": result}, graph.sizes))
 
 
 def of_param(param: Param, graph: Graph) -> Making:
     """The start of a parameter, and whether it is trained."""
     found = {"start": param.start, "frozen": param.value.frozen or None}
-    return Making(arguments=_spelled(found, graph.sizes))
+    return Making(arguments=_spell_arguments(found, graph.sizes))
 
 
 def of_input(value: Value, operands: Mapping[Value, Operand], graph: Graph) -> Making:
-    """An input: below which number its integers are, or how a state goes on."""
+    """Describe an input: the bound of its integers, or the start and next value of a state."""
     type_ = graph.types[value]
     found: dict[str, object] = {"below": type_.range, "frozen": value.frozen or None}
     following: tuple[Operand, ...] = ()
     for carry in graph.carries:
         if carry.past is value and carry.next in operands:
             following, found["start"] = (operands[carry.next],), carry.start
-    return Making(following, _spelled(found, graph.sizes))
+    return Making(following, _spell_arguments(found, graph.sizes))
 
 
-def _spelled(found: Mapping[str, object], sizes: Sizes) -> Arguments:
+def _spell_arguments(found: Mapping[str, object], sizes: Sizes) -> Arguments:
     items = sorted(found.items())
     return tuple((key, _text(value, sizes)) for key, value in items if value is not None)
 
@@ -182,7 +182,7 @@ def otherwise(before: Making, after: Making, maker: str) -> Iterator[str]:
     """The differences between two edges of one maker, for people."""
     if before.operands != after.operands:
         word = "goes on as" if maker == "input" else "from"
-        yield f"{word} {_listed(after)}, was {_listed(before)}"
+        yield f"{word} {_operand_list(after)}, was {_operand_list(before)}"
     old, new = dict(before.arguments), dict(after.arguments)
     for name in dict.fromkeys([*new, *old]):
         if old.get(name) != new.get(name):
@@ -191,7 +191,7 @@ def otherwise(before: Making, after: Making, maker: str) -> Iterator[str]:
         yield f"{maker} computes something else"
 
 
-def _listed(making: Making) -> str:
+def _operand_list(making: Making) -> str:
     return " and ".join(name for name, _ in making.operands) or "nothing"
 
 
@@ -249,7 +249,7 @@ def edges(program: IRProgram) -> Mapping[Key, Edge]:
 
 def old_edges(old: IRProgram, new: IRProgram) -> Mapping[Key, Edge]:
     """The edges of an old program, unnamed ones and operands under their names in the new one."""
-    found = {edge.key: edge for edge in _as_named(edges(old).values(), old, new)}
+    found = {edge.key: edge for edge in _rename_edges(edges(old).values(), old, new)}
     others = edges(new)
     ours, theirs = _operands(found.values()), _operands(others.values())
     for key in found.keys() & others.keys():
@@ -269,10 +269,10 @@ def _operands(some: Iterable[Edge]) -> dict[str, set[Operand]]:
 
 def old_moved_edges(old: IRProgram, new: IRProgram) -> Sequence[Edge]:
     """The results of the moves of an old program's entry block, under their names in the new."""
-    return list(_as_named(moved_edges(old).values(), old, new))
+    return list(_rename_edges(moved_edges(old).values(), old, new))
 
 
-def _as_named(some: Iterable[Edge], old: IRProgram, new: IRProgram) -> Iterator[Edge]:
+def _rename_edges(some: Iterable[Edge], old: IRProgram, new: IRProgram) -> Iterator[Edge]:
     graphs = dict(reversed([*called_graphs(new)]))
     places = {
         where: places_in(graphs[where], graph)
@@ -297,7 +297,7 @@ def _as_named(some: Iterable[Edge], old: IRProgram, new: IRProgram) -> Iterator[
 def moved_edges(program: IRProgram) -> Mapping[Value, Edge]:
     """The results of the entry block's moves, each as the edge that was moved, newly placed."""
     graph = program.main
-    origins = {value: _borrowed(graph, value) for value in graph.param_values()}
+    origins = {value: _param_edge(graph, value) for value in graph.param_values()}
     origins |= {edge.value: edge for edge in _forward("", graph, program, {})}
     moved: dict[Value, Edge] = {}
     for step in graph.steps:
@@ -310,7 +310,7 @@ def moved_edges(program: IRProgram) -> Mapping[Value, Edge]:
     return moved
 
 
-def _borrowed(graph: Graph, param: Value) -> Edge:
+def _param_edge(graph: Graph, param: Value) -> Edge:
     """Return the edge of a parameter that may be a called block's, as ``bert.E``."""
     edge = _edge(graph, param, "", "param")
     where, _, name = edge.name.rpartition(".")
@@ -356,7 +356,7 @@ def _forward(
 
 
 def _operand_names(graph: Graph, places: Mapping[Value, str]) -> Mapping[Value, Operand]:
-    """The name of every value; one that is moved as before."""
+    """Name every value; the result of a collective keeps the name of its operand."""
     found: dict[Value, Operand] = {}
     for value in (*graph.inputs, *graph.param_values()):
         found[value] = (str(value.name), True)
@@ -419,7 +419,7 @@ class Side:
 
     @property
     def whole(self) -> IRProgram:
-        """The program that its edges are read from."""
+        """Return the program from which the edges are read."""
         return self.placed or self.program
 
 
@@ -473,8 +473,8 @@ class Difference:
 def compare(before: Side, after: Side) -> Difference:
     """The differences of `after` from `before`."""
     old, new = old_edges(before.whole, after.whole), edges(after.whole)
-    changed = [change for change in _paired(old, new) if _differs(change)]
-    sending = _paired(_collectives(before), _collectives(after))
+    changed = [change for change in _pair_changes(old, new) if _differs(change)]
+    sending = _pair_changes(_collectives(before), _collectives(after))
     return Difference(
         before,
         after,
@@ -494,8 +494,8 @@ def _sizes(before: Side, after: Side) -> dict[str, tuple[int, int]]:
 _Key = TypeVar("_Key")
 
 
-def _paired(old: Mapping[_Key, Thing], new: Mapping[_Key, Thing]) -> Iterator[Change[Thing]]:
-    """The common keys, in the order of the new; then those that only the old has."""
+def _pair_changes(old: Mapping[_Key, Thing], new: Mapping[_Key, Thing]) -> Iterator[Change[Thing]]:
+    """Yield a change for every key, in the new order; keys that only the old has come last."""
     for key, thing in new.items():
         yield Change(old.get(key), thing)
     yield from (Change(thing, None) for key, thing in old.items() if key not in new)
@@ -511,7 +511,7 @@ def _differs(change: Change[Edge]) -> bool:
 
 
 def _collectives(side: Side) -> dict[Sending, Sent]:
-    """Its collectives, those of one name in one block together."""
+    """Merge a side's collectives of the same pass, block, kind, axis and value."""
     sending: dict[Sending, Sent] = {}
     for part in side.report.sent:
         key = (part.direction, part.block, part.kind, part.over, part.of)

@@ -53,11 +53,11 @@ def with_ghosts(old: Figure, new: Figure) -> Figure:
     old_pairs, new_pairs = _pairs(old.edges), _pairs(new.edges)
     detours, passed = _through(new.edges, came), _through(old.edges, went)
     labels = {node.id: node.label for node in old.nodes}
-    nodes = [_compared(node, came, labels) for node in new.nodes]
+    nodes = [_mark_node(node, came, labels) for node in new.nodes]
     changed = {node.id for node in nodes if node.mark is Emphasis.CHANGED and node.kind in _BESIDE}
     kept = {tail for tail, _ in old_pairs - new_pairs if tail in after}
     known = old_pairs | passed | {(e.tail, e.head) for e in new.edges if e.tail in kept}
-    edges = [_marked(edge, came, changed, known) for edge in new.edges]
+    edges = [_mark_edge(edge, came, changed, known) for edge in new.edges]
     missing = [e for e in old.edges if (e.tail, e.head) not in new_pairs | detours]
     for edge in missing:
         # Where the way has turned around an arrow against it would close a circle.
@@ -113,7 +113,7 @@ def _through(edges: Iterable[FigureEdge], inner: Set[str]) -> Set[Pair]:
     return found
 
 
-def _compared(node: FigureNode, came: Set[str], labels: Mapping[str, RichText]) -> FigureNode:
+def _mark_node(node: FigureNode, came: Set[str], labels: Mapping[str, RichText]) -> FigureNode:
     """Return a node as new where it came, and as changed where it says something else."""
     if node.id in came:
         return replace(node, mark=Emphasis.CAME)
@@ -121,7 +121,7 @@ def _compared(node: FigureNode, came: Set[str], labels: Mapping[str, RichText]) 
     return replace(node, mark=Emphasis.CHANGED) if is_other else node
 
 
-def _marked(edge: FigureEdge, came: Set[str], changed: Set[str], known: Set[Pair]) -> FigureEdge:
+def _mark_edge(edge: FigureEdge, came: Set[str], changed: Set[str], known: Set[Pair]) -> FigureEdge:
     if edge.tail in came or (edge.tail, edge.head) not in known:
         return replace(edge, mark=Emphasis.CAME)
     return replace(edge, mark=Emphasis.CHANGED) if edge.tail in changed else edge
@@ -180,8 +180,8 @@ def changed_figure(difference: Difference, *, legend: bool = False) -> Figure:
         figure,
         subtitle=f"{drawn.figure.subtitle}, {names}",
         description=f"{drawn.figure.description} {names}. {MARKED}",
-        nodes=tuple(_changed(node, node.id in boxes) for node in figure.nodes),
-        edges=tuple(_changed(edge, edge.tail in tails) for edge in figure.edges),
+        nodes=tuple(_mark_change(node, node.id in boxes) for node in figure.nodes),
+        edges=tuple(_mark_change(edge, edge.tail in tails) for edge in figure.edges),
     )
 
 
@@ -193,11 +193,11 @@ def _names(difference: Difference) -> list[str]:
 
 
 def _without_remarks(graph: Graph) -> Graph:
-    """Return a graph whose figure has no colours but those of the difference."""
+    """Drop a graph's remarks, so that its figure only has the colors of the difference."""
     return replace(graph, remarks=())
 
 
-def _changed(part: Part, is_changed: bool) -> Part:
+def _mark_change(part: Part, is_changed: bool) -> Part:
     free = part.mark is Emphasis.NONE
     return replace(part, mark=Emphasis.CHANGED) if is_changed and free else part
 
@@ -208,7 +208,7 @@ def _tails(
     """The nodes that give a changed tensor."""
     here = [each.after for each in difference.edges if each.after and not each.after.where]
     changed = {edge.value for edge in here if edge.direction == "forward"}
-    changed |= _moved(difference)
+    changed |= _new_moves(difference)
     makers = {
         nodes[step]
         for step in graph.steps
@@ -220,7 +220,7 @@ def _tails(
 
 
 def _holding(difference: Difference, graph: Graph, figure: Figure) -> set[Step]:
-    """The operators that have a changed parameter in their box, as LN has its β."""
+    """Find the operators whose box holds a changed parameter, such as the β of LN."""
     tensors = (node for node in figure.nodes if node.kind is NodeKind.TENSOR)
     drawn = {node.id.partition("~")[0] for node in tensors}
     changed = {each.after.value for each in difference.edges if each.after}
@@ -228,8 +228,8 @@ def _holding(difference: Difference, graph: Graph, figure: Figure) -> set[Step]:
     return {step for step in graph.steps if not held.isdisjoint(step.inputs)}
 
 
-def _moved(difference: Difference) -> set[Value]:
-    """The results of moves that the first program has neither moved nor as an edge."""
+def _new_moves(difference: Difference) -> set[Value]:
+    """Find results of moves that the first program has neither as a move nor as an edge."""
     both = difference.before.whole, difference.after.whole
     before = {(edge.key, edge.state) for edge in old_edges(*both).values()}
     before |= {(edge.key, edge.state) for edge in old_moved_edges(*both)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from xg.cost.communication import Sent, Way, total_formula
-from xg.cost.table import Column, Evaluated, Table, aligned, data_of, evaluated
+from xg.cost.table import Column, Evaluated, Table, align_columns, data_of, evaluate_dim
 from xg.ir.dim import ZERO, Dim
 from xg_pages.diff import Change, Difference, Edge
 
@@ -14,7 +14,7 @@ Data = Mapping[str, object]
 
 
 def as_data(difference: Difference) -> Data:
-    """Edges, collectives and costs, each before and after; null where there is none."""
+    """Return the edges, collectives and costs before and after as data; null if absent."""
     return {
         "block": difference.after.program.main.block,
         "before": difference.before.name,
@@ -98,10 +98,10 @@ def lines(difference: Difference) -> Iterator[str]:
     if difference.collectives:
         yield ""
         yield "collectives, in elements around a ring"
-        yield from aligned([*map(_collective_row, difference.collectives)], indent="  ")
+        yield from align_columns([*map(_collective_row, difference.collectives)], indent="  ")
     yield ""
     yield f"cost{' of one rank' * on_ranks}, bytes of float32"
-    yield from aligned([*_costs(difference)], frozenset({1, 2, 3}), "  ")
+    yield from align_columns([*_costs(difference)], frozenset({1, 2, 3}), "  ")
     yield from _formulas(difference)
 
 
@@ -162,8 +162,8 @@ def _costs(difference: Difference) -> Iterator[tuple[str, ...]]:
     before, after = difference.before, difference.after
     yield ("", before.name, after.name, "difference")
     for name, (old, new) in difference.costs.items():
-        left = evaluated(old, before.report.numbers)
-        right = evaluated(new, after.report.numbers)
+        left = evaluate_dim(old, before.report.numbers)
+        right = evaluate_dim(new, after.report.numbers)
         if left is not None and right is not None and not _nothing_sent(name, old, new):
             yield (name, f"{left:,}", f"{right:,}", f"{right - left:+,}" if right != left else "0")
 
@@ -177,7 +177,7 @@ def _formulas(difference: Difference) -> Iterator[str]:
     """The amounts without numbers, as formulas."""
     sides = (difference.before.report.numbers, difference.after.report.numbers)
     for name, dims in difference.costs.items():
-        if all(evaluated(*each) is not None for each in zip(dims, sides, strict=True)):
+        if all(evaluate_dim(*each) is not None for each in zip(dims, sides, strict=True)):
             continue
         if _nothing_sent(name, *dims):
             continue

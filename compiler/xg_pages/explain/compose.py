@@ -22,7 +22,7 @@ from xg.ir.tensor import TensorType
 from xg.verify.examples.claim_check import Array
 from xg.verify.reference.interpret import Record
 from xg_pages.explain import page as words
-from xg_pages.explain.numbers import Bound, Said, worked
+from xg_pages.explain.numbers import Bound, Said, spell_computation
 from xg_pages.explain.page import (
     BlockNaming,
     ExplainedBlock,
@@ -30,7 +30,7 @@ from xg_pages.explain.page import (
     ExplainedPass,
     ExplainedStep,
     ShownTensor,
-    labelled,
+    label_axes,
     product_of,
 )
 from xg_pages.explorer.facts import BlockUse, block_uses
@@ -56,12 +56,12 @@ def compose(bound: Bound) -> ExplainedPage:
         block=main.block,
         sizes=dict(sorted(bound.sizes.items())),
         seed=bound.seed,
-        invented="" if bound.seed is None else _invented(bound),
+        invented="" if bound.seed is None else _substitution_note(bound),
         off=_off(bound.program),
         sections=sections,
         update=bound.update,
     )
-    return labelled(page, bound.axes)
+    return label_axes(page, bound.axes)
 
 
 def _run_of(use: BlockUse, records: Mapping[str, Record]) -> Record | None:
@@ -73,8 +73,8 @@ def _run_of(use: BlockUse, records: Mapping[str, Record]) -> Record | None:
     return next((run for run in same if run.reverse), first)
 
 
-def _invented(bound: Bound) -> str:
-    """A sentence on numbers that the file has otherwise: sizes, and parameters of one number."""
+def _substitution_note(bound: Bound) -> str:
+    """Say which sizes and parameters of the file are replaced here; empty if all are kept."""
     has: list[str] = []
     here: list[str] = []
     sizes = [f"{n} = {number}" for n, number in bound.written.items() if bound.sizes[n] != number]
@@ -167,27 +167,27 @@ class _SectionWriter:
             goes_to=tuple(dict.fromkeys(goes_to)),
             node=drawn.nodes.get(step, ""),
             why=self._why(step),
-            worked=self._worked(step) if isinstance(step, Apply) else "",
+            worked=self._spell_step(step) if isinstance(step, Apply) else "",
             product=product_of(step, self.naming, self.values) if isinstance(step, Apply) else (),
-            printed=tuple(self._printed(values)),
+            printed=tuple(self._misprints(values)),
             remarks=tuple(self._remarks(values)),
         )
 
-    def _worked(self, step: Apply) -> str:
+    def _spell_step(self, step: Apply) -> str:
         types = {**self.use.backward.types, **self.use.graph.types}
-        return worked(step, types, self.values, self.record.sizes)
+        return spell_computation(step, types, self.values, self.record.sizes)
 
     def _operator(self, step: GraphStep) -> tuple[str, str]:
         """The name of a step, and its formula."""
         match step:
             case Apply():
-                return _said(step), step.op.description(step.attrs).formula
+                return _operator_title(step), step.op.description(step.attrs).formula
             case Call():
                 what = "The backward pass of the block" if step.origin else "The block"
                 return f"{what} {self.bound.program.graphs[step.callee].block}", ""
 
     def _why(self, step: GraphStep) -> str:
-        """A sentence from the operator's own description, backward from that of its origin."""
+        """Explain a step by its operator's description; a backward step by its origin's."""
         origin = step.origin
         if origin is not None:
             text = words.chain_rule(self.makers.get(origin.outputs[0], 0))
@@ -219,8 +219,8 @@ class _SectionWriter:
 
     # ---- claims ---------------------------------------------------------------------------------
 
-    def _printed(self, made: Sequence[Value]) -> Iterator[ShownTensor]:
-        """The numbers that a document prints for these values, where some are not right."""
+    def _misprints(self, made: Sequence[Value]) -> Iterator[ShownTensor]:
+        """Yield the numbers that a document prints for these values, if some are wrong."""
         for value in made:
             for said in self.bound.said.get((self.record.path, value), ()):
                 if not said.holds.all():
@@ -247,8 +247,8 @@ def _remark(said: Said) -> str:
     return f"{where} prints something else; {counted} right{why}."
 
 
-def _said(step: Apply) -> str:
-    """The sign of an operator and its name, one of them where both are one word."""
+def _operator_title(step: Apply) -> str:
+    """Return an operator's sign and name; only the sign if they are the same word."""
     glyph, name = step.op.glyph, step.op.name.replace("_", " ")
     if glyph.casefold() == name.casefold():
         return glyph

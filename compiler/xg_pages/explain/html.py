@@ -1,4 +1,4 @@
-"""A page as one HTML file that needs nothing else: no script, no network, light and dark.
+"""Write an explained page as Markdown, or as one HTML file without scripts or network access.
 
 All text goes through `xg.diagnostics.escape`. The policy lets nothing load, and of styles only the
 one sheet by its hash. Beside every step is its place in the figure: the figure itself, shown again
@@ -85,7 +85,7 @@ def _step(step: ExplainedStep, steps: ExplainedPass) -> Iterator[str]:
     for tensor in () if step.product else step.tensors:
         yield from _tensor(tensor)
     if step.product:
-        yield from (escape.code_block("\n".join(_beside(step.product))), "")
+        yield from (escape.code_block("\n".join(_product_lines(step.product))), "")
     if step.worked:
         yield from (f"First number: {escape.code_span(step.worked)}", "")
     for tensor in step.printed:
@@ -103,21 +103,21 @@ def _tensor(tensor: ShownTensor) -> Iterator[str]:
 
 
 def _update(update: Update) -> Iterator[str]:
-    beside = _beside(update.shown, words.UPDATE_SIGNS, ("cell",) * 3)
+    beside = _product_lines(update.shown, words.UPDATE_SIGNS, ("cell",) * 3)
     yield from (f"## {words.UPDATE}", "", escape.markdown(words.rule_of(update)), "")
     yield from (escape.code_block("\n".join(beside)), "")
     yield from (f"First number: {escape.code_span(update.worked)}", "")
     yield from (escape.markdown(words.losses(update)), "")
 
 
-def _beside(
+def _product_lines(
     product: Sequence[ShownTensor],
     signs: Sequence[str] = SIGNS,
     frames: Sequence[str] = FRAMES,
 ) -> Iterator[str]:
-    """A product in one line, its first number's row and column in brackets."""
+    """Yield the lines of a product, with brackets around its first number's row and column."""
     pieces = [
-        [f"{tensor.name} {tensor.type}".strip(), *_framed(rows(tensor.array), tensor, frame)]
+        [f"{tensor.name} {tensor.type}".strip(), *_frame_rows(rows(tensor.array), tensor, frame)]
         for tensor, frame in zip(product, frames, strict=True)
     ]
     widths = [max(map(len, piece)) for piece in pieces]
@@ -131,7 +131,7 @@ def _beside(
         yield written.rstrip()
 
 
-def _framed(shown: Rows, tensor: ShownTensor, frame: str) -> Iterator[str]:
+def _frame_rows(shown: Rows, tensor: ShownTensor, frame: str) -> Iterator[str]:
     """Rows of numbers with brackets around the framed part of the first matrix."""
     longest = max(map(len, tensor.rows), default=0)
     width = max((len(text) for row in shown.rows for text in row), default=0)
@@ -146,7 +146,7 @@ def _framed(shown: Rows, tensor: ShownTensor, frame: str) -> Iterator[str]:
 
 
 def _grid(shown: Rows, tensor: ShownTensor) -> str:
-    """Rows of numbers, aligned at the right, with their words; behind wrong ones is a sign."""
+    """Align numbers at the right, label rows and columns, and mark wrong numbers."""
     bad = np.atleast_2d(tensor.wrong) if tensor.wrong is not None else None
     lines = [
         [text + ("" if bad is None else "≠" if bad[y, x] else " ") for x, text in enumerate(row)]
@@ -255,7 +255,7 @@ def _step_html(step: ExplainedStep, one: _OnePass, at: Box | None, top: float) -
         yield _window(one.name, at, step, top)
     yield '<div class="told">'
     formula = f": <code>{escape.xml(step.formula)}</code>" if step.formula else ""
-    near = _linked(words.neighbours(step, one.steps))
+    near = _link_steps(words.neighbours(step, one.steps))
     yield f"<p>{escape.xml(step.operator)}{formula}. It {near}.</p>"
     if step.why:
         yield f"<p>{_reason(step.why)}</p>"
@@ -269,8 +269,8 @@ def _step_html(step: ExplainedStep, one: _OnePass, at: Box | None, top: float) -
     yield "</div></div></article>"
 
 
-def _linked(sentence: str) -> str:
-    """Numbers of steps as links; the sentence is one of `words`."""
+def _link_steps(sentence: str) -> str:
+    """Turn the step numbers of a sentence into links; the sentence is one of `words`."""
     return re.sub(r"\d+", r'<a href="#step-\g<0>">\g<0></a>', sentence)
 
 

@@ -133,13 +133,13 @@ Index = tuple[int, ...]
 Spelled = tuple[str, int]
 
 
-def worked(
+def spell_computation(
     step: Apply,
     types: Mapping[Value, TensorType],
     values: Mapping[Value, Array],
     sizes: Mapping[str, int],
 ) -> str:
-    """The computation of the first number of a step; empty where it is only moved."""
+    """Write how the first number of a step is computed; empty if it is only moved."""
     body = step.body(types)
     result = body.outputs[0]
     order = list(topological([result]))
@@ -197,9 +197,9 @@ class _Speller:
                 base = _held(self.spell(expr.args[0], index, depth), WHOLE)
                 return f"{_positive(base)}^{_positive(power)}", PRODUCT
             case "sum" | "mean" | "max":
-                return self._reduced(expr, index, depth)
+                return self._spell_reduction(expr, index, depth)
             case "contract":
-                return self._contracted(expr, index, depth)
+                return self._spell_contraction(expr, index, depth)
             case name if name in FUNCTIONS:
                 return f"{name}({self.spell(expr.args[0], index, depth)[0]})", WHOLE
             case _:
@@ -211,29 +211,29 @@ class _Speller:
         right = binding + (expr.prim in ("sub", "div"))
         return f"{_held(a, binding)}{SIGNS[expr.prim]}{_positive(_held(b, right))}", binding
 
-    def _reduced(self, expr: Expr, index: Index, depth: int) -> Spelled:
+    def _spell_reduction(self, expr: Expr, index: Index, depth: int) -> Spelled:
         (x,) = expr.args
         gone: Any = expr.attr("axes")
         axes = {axis % x.rank for axis in gone}
         kept = [place for n, place in enumerate(index) if n not in axes or not expr.attr("keep")]
         array = self.known[id(x)]
         lengths = [range(array.shape[axis]) for axis in sorted(axes)]
-        elements = (self._joined(x.rank, axes, kept, at) for at in product(*lengths))
+        elements = (self._join_index(x.rank, axes, kept, at) for at in product(*lengths))
         terms = self._terms(self.spell(x, at, depth) for at in elements)
         if expr.prim == "max":
             return f"max({', '.join(text for text, _ in terms)})", WHOLE
-        total = _summed(terms)
+        total = _add_terms(terms)
         if expr.prim == "sum":
             return total
         count = int(np.prod([len(length) for length in lengths]))
         return f"{_held(total, WHOLE)}/{count}", PRODUCT
 
     @staticmethod
-    def _joined(rank: int, gone: set[int], kept: Iterable[int], at: Index) -> Index:
+    def _join_index(rank: int, gone: set[int], kept: Iterable[int], at: Index) -> Index:
         rest, inside = iter(kept), iter(at)
         return tuple(next(inside) if axis in gone else next(rest) for axis in range(rank))
 
-    def _contracted(self, expr: Expr, index: Index, depth: int) -> Spelled:
+    def _spell_contraction(self, expr: Expr, index: Index, depth: int) -> Spelled:
         inputs, result = str(expr.attr("spec")).split("->")
         letters = inputs.split(",")
         lengths: dict[str, int] = {}
@@ -251,7 +251,7 @@ class _Speller:
             return "·".join(pair), PRODUCT
 
         ranges = (range(lengths[letter]) for letter in summed)
-        return _summed(self._terms(map(term, product(*ranges))))
+        return _add_terms(self._terms(map(term, product(*ranges))))
 
     @staticmethod
     def _terms(all_terms: Iterable[Spelled]) -> list[Spelled]:
@@ -282,7 +282,7 @@ class _Speller:
         return x, tuple(int(at) for at in np.unravel_index(flat, shape))
 
 
-def _summed(terms: list[Spelled]) -> Spelled:
+def _add_terms(terms: list[Spelled]) -> Spelled:
     if len(terms) == 1:
         return terms[0]
     first, *others = (text for text, _ in terms)
@@ -345,11 +345,11 @@ def update_of(
         ShownTensor(f"d{path}", "", gradients[path]),
         ShownTensor(path, "", new),
     )
-    worked = _worked(old, float(scaled[path].flat[0]), optimizer, new) if new.size else ""
+    worked = _spell_update(old, float(scaled[path].flat[0]), optimizer, new) if new.size else ""
     return Update(shown, worked, RATE, norm, norm > LIMIT, loss, (before, float(outputs[loss])))
 
 
-def _worked(old: Array, gradient: float, rule: AdamW, new: Array) -> str:
+def _spell_update(old: Array, gradient: float, rule: AdamW, new: Array) -> str:
     """The first entry: before the first step both moments are zero, so they are dθ and dθ²."""
     theta, g, rate = number(float(old.flat[0])), number(gradient), number(RATE)
     theta = f"({theta})" if theta.startswith("-") and old.ndim >= 2 else theta
@@ -370,7 +370,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A program after both passes. `seed` is None where the numbers are those of an example.
+    """A program with the numbers of both passes; `seed` is None if an example gives them.
 
     `given` are the cotangents that the backward pass began with. `said` is what the example claims.
     `update` is there where a loss is. `axes` are the words along axes of these names. `written` are

@@ -219,8 +219,8 @@ class Read:
             raise InputError(f"the text has token {max(tokens.ids)}, and {range_} = {held}")
 
 
-def labelled(page: ExplainedPage, axes: Mapping[str, tuple[str, ...]]) -> ExplainedPage:
-    """A page with the words of its axes, by their names, beside rows and above columns."""
+def label_axes(page: ExplainedPage, axes: Mapping[str, tuple[str, ...]]) -> ExplainedPage:
+    """Label rows and columns with the words of their axes, which are looked up by name."""
 
     def tensor(one: ShownTensor) -> ShownTensor:
         dims = one.type[1:].partition("]")[0].split(", ") if one.array.ndim else []
@@ -421,16 +421,16 @@ def sentence(text: str) -> str:
 def neighbours(step: ExplainedStep, steps: ExplainedPass) -> str:
     """The neighbours of a step: the steps it takes from and those that take its result."""
     own = {each.number for each in steps.steps}
-    takes = _listed([number for number in step.takes if number in own])
-    saved = _listed([number for number in step.takes if number not in own])
+    takes = _step_list([number for number in step.takes if number in own])
+    saved = _step_list([number for number in step.takes if number not in own])
     parts = [f"takes what {takes} made" if takes else ""]
     parts.append(f"takes what {saved} saved" if saved else "")
-    goes_to = _listed(list(step.goes_to))
+    goes_to = _step_list(list(step.goes_to))
     parts.append(f"goes to {goes_to}" if goes_to else "leaves the block")
     return ", ".join(filter(None, parts))
 
 
-def _listed(numbers: list[int]) -> str:
+def _step_list(numbers: list[int]) -> str:
     """``step 3``, ``steps 3 and 5``."""
     if not numbers:
         return ""

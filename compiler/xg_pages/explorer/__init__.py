@@ -44,9 +44,9 @@ from xg_pages.explorer.play import (
     Planned,
     Played,
     at_small_sizes,
+    compile_plans,
     facts_of,
     mesh_of,
-    planned,
     plans_data,
     play,
     proof_sizes,
@@ -79,7 +79,7 @@ def explore(
     A `quick` one has neither numbers nor other plans, which take longer than all the rest; `plans`
     are there where the caller has them already.
     """
-    compared = () if quick else tuple(planned(program, settings)) if plans is None else plans
+    compared = () if quick else tuple(compile_plans(program, settings)) if plans is None else plans
     outline = _Outline.of(program)
     facts = _facts(program, settings, outline, compared, quick=quick)
     pictures = parts(outline.figures)

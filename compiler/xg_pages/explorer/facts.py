@@ -99,10 +99,10 @@ class Equations:
         """A step; those before it have been written."""
         match step:
             case Apply():
-                right = self._applied(step)
+                right = self._spell_apply(step)
                 shown = [value for value in step.outputs if value.role != "cache"]
             case Call():
-                right = self._called(step, [self.text(value) for value in step.inputs])
+                right = self._spell_call(step, [self.text(value) for value in step.inputs])
                 right = f"d{right}" if step.origin else right
                 shown = list(step.outputs)
         self.made.update((value, right) for value in shown)
@@ -129,7 +129,7 @@ class Equations:
             return "…"
         return f"({equation})" if factor and " " in equation else equation
 
-    def _applied(self, step: Apply) -> str:
+    def _spell_apply(self, step: Apply) -> str:
         sign = step.op.glyph
         infix = len(step.inputs) > 1 and sign in _INFIX
         operands = [
@@ -144,7 +144,7 @@ class Equations:
         rest = [o for o, value in zip(operands, step.inputs, strict=True) if value in own]
         return f"{sign}({'; '.join(filter(None, (', '.join(data), ', '.join(rest + _own(step)))))})"
 
-    def _called(self, call: Call, operands: Sequence[str]) -> str:
+    def _spell_call(self, call: Call, operands: Sequence[str]) -> str:
         callee = self.program.graphs[call.callee]
         name = f"{callee.block}({', '.join(dict.fromkeys(operands))})"
         if call.loop is not None:
@@ -215,12 +215,12 @@ def start_numbers(
     for free in FREE:
         sizes = {name: numbers.get(name, free) for name in sorted({*formulas.symbols(), *named})}
         bounded = (low.evaluate(sizes) <= high.evaluate(sizes) for low, high in facts.bounds)
-        if all(_whole(dim, sizes) for dim in facts.dims) and all(bounded):
+        if all(_is_positive_integer(dim, sizes) for dim in facts.dims) and all(bounded):
             return {name: sizes[name] for name in formulas.symbols()}
     return {name: numbers.get(name, proven.get(name, FREE[0])) for name in formulas.symbols()}
 
 
-def _whole(dim: Dim, numbers: Mapping[str, int]) -> bool:
+def _is_positive_integer(dim: Dim, numbers: Mapping[str, int]) -> bool:
     try:
         return dim.evaluate(numbers) > 0
     except DimError:
@@ -270,7 +270,7 @@ class BlockCode:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The functions of all blocks, and by name those of operators that they call."""
+    """The functions of all blocks, and by name the functions of the operators they call."""
 
     blocks: Mapping[str, BlockCode]
     operators: Mapping[str, str]
@@ -424,14 +424,14 @@ class BlockFacts:
         shape, sizes = self.types[value].shape, self.use.graph.sizes
         zigzag = zigzag_axes(self.program.plan)
 
-        def sliced(axis: int, over: str) -> list[object]:
-            whole = str(sizes.fold(sizes.undivided(shape[axis])[0]))
+        def slice_entry(axis: int, over: str) -> list[object]:
+            whole = str(sizes.fold(sizes.size_and_parts(shape[axis])[0]))
             return [len(shape) + axis, whole, *(["zigzag"] if over in zigzag else [])]
 
         return {
-            over: sliced(state.axis, over) if state.kind == "S" else state.kind
+            over: slice_entry(state.axis, over) if state.kind == "S" else state.kind
             for over, state in self.placements.get(value, {}).items()
-            if not state.is_same
+            if not state.is_uniform
         }
 
     def _place(self, dim: Dim) -> int:

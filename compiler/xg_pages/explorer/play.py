@@ -15,7 +15,7 @@ from xg.cost.report import report
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program, compile_project, compile_typed
-from xg.frontend.plan_in_choices import planned as under_plan
+from xg.frontend.plan_in_choices import attach_plan as under_plan
 from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.typed import Settings, dims_of, type_partly
 from xg.ir import prim
@@ -125,7 +125,7 @@ class Tape:
     def draw(
         self, draws: Mapping[str, Draw], cuts: Mapping[str, ShardSpec], mesh: Mapping[str, int]
     ) -> dict[str, Array]:
-        """The slots of drawn arrays, of which a rank has its shards."""
+        """Put drawn arrays on the tape and return their slots; a rank gets its shards."""
         slots: dict[str, TapeSlot] = {}
         for name, draw in draws.items():
             shape = list(draw.shape)
@@ -317,7 +317,7 @@ FEW: Final = 2  # along every axis, where the mesh has more in all
 
 
 def facts_of(program: IRProgram) -> SizeFacts:
-    """Constraints on numbers for sizes; those of a rank's program are of its own parts."""
+    """Return the constraints on sizes; for a rank's program, on its local parts."""
     graphs = {key: replace(graph, layouts={}) for key, graph in program.graphs.items()}
     return size_facts(replace(program, graphs=graphs, plan=None))
 
@@ -328,7 +328,7 @@ def words_of(settings: Settings) -> dict[str, str | int]:
 
 
 def proof_sizes(program: Program, settings: Settings) -> Mapping[str, int]:
-    """Sizes to prove a program at, and of a parallel one the mesh; nothing where there are none."""
+    """Return sizes to prove a program at, if any, together with the mesh of a parallel one."""
     if program.distributed is None:
         return verification_sizes(program.graphs, {})
     block, mesh = program.graphs.main.block, _mesh(program)
@@ -400,8 +400,8 @@ class Planned:
     facts: SizeFacts
 
 
-def planned(program: Program, settings: Settings) -> Iterator[Planned]:
-    """The block of a program under every plan that places something in it, one after the other.
+def compile_plans(program: Program, settings: Settings) -> Iterator[Planned]:
+    """Compile a program's block under every plan that places something in it, one at a time.
 
     One device comes first, without a name; there is nothing where there are no plans, and of a
     program that is one rank's already.
@@ -424,7 +424,7 @@ def planned(program: Program, settings: Settings) -> Iterator[Planned]:
 
 
 def plans_data(plans: Sequence[Planned], formulas: Formulas) -> list[dict[str, object]]:
-    """Of each: its name and title, what `xg cost --plan '*'` says of it, what must be whole."""
+    """Return each plan's name, title, costs as in `xg cost --plan '*'`, and axis rules."""
     return [
         {
             "name": one.name,

@@ -90,17 +90,17 @@ def document(page: Page) -> str:
     """The whole document."""
     style = f"{color_variables('screen and ')}\n{page.sheet}\n{_tight(_lean(asset('page.css')))}"
     script = exploring()
-    begin = Template(_lean(asset("begin.js"))).substitute(script=packed(script))
+    begin = Template(_lean(asset("begin.js"))).substitute(script=pack_text(script))
     first, *others = _figures(page)
     listings = chain(*starmap(_listing, enumerate(page.sections)))
     facts = {
         **page.facts,
-        "markup": packed("\n".join((*map(_bare, (page.more, *others)), *listings))),
+        "markup": pack_text("\n".join((*map(_bare, (page.more, *others)), *listings))),
     }
     scripts = [begin, script]
     if "tape" in facts:
         scripts.append(computing())
-        facts = {**facts, "script": packed(scripts[-1])}
+        facts = {**facts, "script": pack_text(scripts[-1])}
     title = escape.xml(page.title)
     return Template(asset("page.html")).substitute(
         title=title,
@@ -115,7 +115,7 @@ def document(page: Page) -> str:
 
 
 def exploring() -> str:
-    """The page's own script: a function of its facts and of those that unpack and add scripts."""
+    """Return the page's script: a function of its facts, an unpacker and a script adder."""
     inside = "\n".join(_lean(asset(f"{name}.js")) for name in SCRIPTS)
     return f"globalThis.explorerOf=async(facts,unpacked,add)=>{{{inside}\n}}"
 
@@ -132,18 +132,18 @@ def _bare(markup: str) -> str:
     return _QUOTED.sub(r" \1=\2", markup)
 
 
-def packed(text: str) -> str:
-    """A text of a page compressed: zlib's format in base64."""
+def pack_text(text: str) -> str:
+    """Compress a text of a page: zlib's format in base64."""
     return b64encode(compress(text.encode("utf-8"), 9)).decode("ascii")
 
 
 def packed_data(data: object) -> str:
     """Data of a page's script, compressed as texts are."""
-    return packed(json.dumps(data, separators=(",", ":")))
+    return pack_text(json.dumps(data, separators=(",", ":")))
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """Nothing is loaded; of the page itself one style sheet and these scripts are allowed."""
+    """Write a policy that loads nothing and allows one style sheet and these scripts."""
     rules = (
         "default-src 'none'",
         f"style-src {digest(style)}",

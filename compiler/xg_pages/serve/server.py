@@ -34,7 +34,7 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import compile_project
 from xg.frontend.project import Project
-from xg.frontend.typed import concerning, uncalled
+from xg.frontend.typed import concerning, root_blocks
 from xg_pages.explorer import explore_by_steps
 
 # The files and pages that browsers see now: one thread writes them, those of a server read.
@@ -81,7 +81,7 @@ class Board:
             self._changed.notify_all()
 
     def page(self, place: int, number: int) -> LivePage | None:
-        """A page of a file, which somebody looks at from now on; None if there is none."""
+        """Return a page of a file, or None, and note that somebody looks at the page."""
         with self._changed:
             pages = self._files[place].pages if 0 <= place < len(self._files) else ()
             if not 0 <= number < len(pages):
@@ -100,7 +100,7 @@ class Board:
         return [(place, page) for place, page in pages if page.is_quick]
 
     def news(self, seen: int, seconds: float) -> tuple[int, str]:
-        """The state as JSON, when it is another than the one seen, or after so many seconds."""
+        """Wait until the version is not `seen`, or the time is up; return version and JSON."""
         with self._changed:
             self._changed.wait_for(lambda: self._version != seen, seconds)
             return self._version, json.dumps([_data(file) for file in self._files])
@@ -213,7 +213,7 @@ class LiveServer(ThreadingHTTPServer):
                 self._idle[request] = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
-        """Nothing: a client that is gone needs no answer, and no one else one about it."""
+        """Ignore the error: a client that is gone needs no answer, and nobody needs a message."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -229,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request, if it is of somebody who may ask."""
         ticket = self.server.ticket
-        rest = self._within() if self._is_asked_here() else None
+        rest = self._path_after_secret() if self._is_asked_here() else None
         if rest is not None:
             self.server.set_idle(self.connection, is_idle=False)
         if self._is_asked_here() and ticket and _equal(self.path, f"/{ticket}"):
@@ -262,8 +262,8 @@ class _Handler(BaseHTTPRequestHandler):
             and "Transfer-Encoding" not in self.headers
         )
 
-    def _within(self) -> str | None:
-        """The path behind the secret, without its query; None where the secret is another."""
+    def _path_after_secret(self) -> str | None:
+        """Return the path after the secret, without its query; None if the secret is wrong."""
         path = self.path.partition("?")[0]
         _, secret, *rest = [*path.split("/", 2), ""]
         if path.count("/") >= 2 and _equal(secret, self.server.secret):
@@ -309,7 +309,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._start(code, {"Content-Length": "0", "Connection": "close"})
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: addresses have the secret in them."""
+        """Log nothing, because addresses contain the secret."""
 
 
 def _kind(kind: str, policy: str) -> dict[str, str]:
@@ -357,8 +357,8 @@ class LiveDrawing:
             said, failed = render(checked, color=False), bool(errors(checked))
             yield self._show(replace(self.shown, said=said, failed=failed))
 
-    def finished(self, block: str, html: bytes | None) -> LiveFile:
-        """The file with the whole page of a block; without one, the quick page is all there is."""
+    def finish_page(self, block: str, html: bytes | None) -> LiveFile:
+        """Replace a block's quick page by its whole page; if None, the quick page is final."""
         pages = tuple(
             page
             if page.block != block
@@ -370,7 +370,7 @@ class LiveDrawing:
         return self._show(replace(self.shown, pages=pages))
 
     def broken(self, said: str) -> LiveFile:
-        """The file, of which xg could make nothing."""
+        """Return the file as failed after an internal error of xg."""
         self.verdict, self.first_error = "internal error", ""
         return self._show(replace(self.shown, said=said, failed=True))
 
@@ -386,7 +386,7 @@ class LiveDrawing:
         The first time, pages have only the figure that is seen first.
         """
         block: str | None = self._options.block
-        names = (block,) if block else uncalled(project.main) or (None,)
+        names = (block,) if block else root_blocks(project.main) or (None,)
         drawings = [self._pages(project, name) for name in names]
         pages: list[LivePage] = []
         mistakes: list[Diagnostic] = []
@@ -395,7 +395,7 @@ class LiveDrawing:
                 pages.append(next(drawing))
             except DiagnosticError as error:
                 mistakes += error.diagnostics
-        said = _concerned(mistakes, drawn=bool(pages))
+        said = _relevant_errors(mistakes, drawn=bool(pages))
         yield tuple(pages), said
         if any(page.is_begun for page in pages) and not said:
             whole = {page.block: page for drawing in drawings for page in drawing}
@@ -420,8 +420,8 @@ def _first_error(found: Sequence[Diagnostic]) -> str:
     return ""
 
 
-def _concerned(mistakes: Iterable[Diagnostic], *, drawn: bool) -> tuple[Diagnostic, ...]:
-    """The errors, once each; that a plan is not of a block is none if it is of another."""
+def _relevant_errors(mistakes: Iterable[Diagnostic], *, drawn: bool) -> tuple[Diagnostic, ...]:
+    """Return each error once; drop those about plans of other blocks if anything is drawn."""
     every = {(each.code, str(each)): each for each in mistakes}
     return tuple(each for each in every.values() if not (drawn and each.code == OF_NOTHING))
 
@@ -451,13 +451,13 @@ class WholePage:
         self._html, _ = self._process.communicate()
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the page is there, or will never be."""
+    def is_over(self) -> bool:
+        """Return whether the page is there, or never will be."""
         return not self._reader.is_alive()
 
     @property
     def html(self) -> bytes | None:
-        """The page; None where there is none."""
+        """Return the page; None until the process has succeeded."""
         return self._html if self._process.returncode == 0 else None
 
     def stop(self) -> None:

@@ -62,7 +62,7 @@ def _check(options: Namespace, console: Console) -> int:
     for file in _files(options):
         for each in check_file(file):
             shown = each if options.diff else replace(each, unified=())
-            console.judge_all(shown.lines())
+            console.judge_lines(shown.lines())
             changed += not each.passed
     if changed:
         console.say()

@@ -19,7 +19,7 @@ EXAMPLE = "xg new tiny_gpt\nxg compare tiny_gpt/tiny_gpt.xg --module tiny_gpt/mo
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """A file, the code of others or what it left in a file, and what its names mean."""
+    """Add the file, the code or arrays to compare it with, and the options."""
     add_file(parser)
     code = parser.add_mutually_exclusive_group()
     code.add_argument(
@@ -129,21 +129,21 @@ def run(options: Namespace, console: Console) -> int:
             "xg compare: name what to compare with: --module MODULE:BUILD or --against ARRAYS"
         )
         return USAGE
-    found = _compared(project, options)
+    found = _run_comparison(project, options)
     if found is None:  # a rank of torchrun; the first one speaks for all
         return FINE
     if options.json:
         console.write(json_text(asdict(found) | {"agree": found.first is None}))
     else:
-        console.judge_all(lines(found, options.module or str(options.against)))
+        console.judge_lines(lines(found, options.module or str(options.against)))
     return FINE if found.first is None else PROBLEM
 
 
-def _compared(project: Project, options: Namespace) -> ModuleAgreement | None:
+def _run_comparison(project: Project, options: Namespace) -> ModuleAgreement | None:
     from xg_runtime import arrays
     from xg_runtime.errors import InputError
     from xg_torch.compare.comparison import Counterpart, compare_module
-    from xg_torch.compare.dumped import compare_dumped, compare_files, files_of_ranks
+    from xg_torch.compare.dumped import compare_array_file, compare_files, files_of_ranks
     from xg_torch.compare.foreign_run import built
     from xg_torch.compare.module_ranks import compare_module_on_ranks
 
@@ -155,7 +155,7 @@ def _compared(project: Project, options: Namespace) -> ModuleAgreement | None:
             raise InputError(
                 "--plan is for arrays of several ranks: --against names their folder, or rank*.npz"
             )
-        return compare_dumped(project, options)
+        return compare_array_file(project, options)
     if options.plan is not None:
         return compare_module_on_ranks(project, options)
     given = arrays.read(options.inputs) if options.inputs else {}

@@ -84,18 +84,18 @@ def run(options: Namespace, console: Console) -> int:
     data = export.written(options.out)
     agreement = export.compared(options.out, data)
     files.write(options.out, data)
-    console.say(f"{options.out}: {_described(program)}, {agreement}")
+    console.say(f"{options.out}: {_describe(program)}, {agreement}")
     if params is None:
         console.say(f"note: the parameters are drawn from seed {options.seed}: --params names some")
     return FINE
 
 
-def _described(program: Program) -> str:
+def _describe(program: Program) -> str:
     """``MHA(X [B, S, 64]) -> Y [B, S, 64], 10 parameters``."""
-    inputs, outputs = map(_listed, (program.inputs, program.outputs))
+    inputs, outputs = map(_list_tensors, (program.inputs, program.outputs))
     count = counted(len(program.params), "parameter")
     return f"{program.graphs.main.block}({inputs}) -> {outputs}, {count}"
 
 
-def _listed(tensors: dict[str, TensorSpec]) -> str:
+def _list_tensors(tensors: dict[str, TensorSpec]) -> str:
     return ", ".join(f"{name} [{', '.join(map(str, t.shape))}]" for name, t in tensors.items())

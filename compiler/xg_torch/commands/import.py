@@ -64,7 +64,7 @@ def run(options: Namespace, console: Console) -> int:
         written[_names_of(options)] = translation.names.encode()
     if options.params:
         written[options.params] = arrays.pack(options.params, dict(translation.params))
-    files.write_all(written)
+    files.write_files(written)
     if options.out == "-":
         console.write(translation.text)
     else:
@@ -82,7 +82,7 @@ def _names_of(options: Namespace) -> Path:
 def _say(options: Namespace, made: Imported, console: Console) -> None:
     blocks = sum(line.startswith("block ") for line in made.text.splitlines())
     counts = f"{counted(blocks, 'block')}, {counted(len(made.params), 'parameter')}"
-    console.say(f"{options.out}: {counts}, {_compared(made.proof)}")
+    console.say(f"{options.out}: {counts}, {_describe_proof(made.proof)}")
     for note in made.notes:
         console.say(f"note: {note}")
     console.say(f"{_names_of(options)}: the tensors of the model that they are")
@@ -90,7 +90,7 @@ def _say(options: Namespace, made: Imported, console: Console) -> None:
         console.say(f"{options.params}: their numbers, by the names of {options.out}")
 
 
-def _compared(proof: ModelComparison) -> str:
+def _describe_proof(proof: ModelComparison) -> str:
     if not proof.compared:
         return "checked, but not compared with the model: torch is not installed"
     return f"outputs and gradients within {proof.tolerance} of the model's"

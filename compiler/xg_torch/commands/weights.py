@@ -68,15 +68,15 @@ def run(options: Namespace, console: Console) -> int:
     from xg.cli.input_arrays import Published, expected
     from xg.cli.opening import open_project
     from xg_runtime import arrays, weights
-    from xg_runtime.expect import fit_stored
+    from xg_runtime.expect import fit_without_copy
 
     if options.out:
         arrays.check_ending(options.out)
     project = open_project(options.file)
     published = Published.of(project, options, weights.read(options.source, kept=True))
     expectations = expected(published.program.params)
-    params = fit_stored(published.stored, expectations, source=published.source)
-    console.say_all(_report(published, params))
+    params = fit_without_copy(published.stored, expectations, source=published.source)
+    console.say_lines(_report(published, params))
     for note in published.notes:
         console.say(f"note: {note}")
     if options.out:

@@ -48,13 +48,13 @@ def variants(step: FlatStep, arrays: Sequence[Array], others: OtherWeights) -> I
     own = _OWN.get(step.operator)
     if own is not None:
         yield from own(step, arrays)
-    yield from _any(step, arrays)
+    yield from _common_errors(step, arrays)
     for place, edge in enumerate(step.inputs):
         for words, array in others.of(edge):
             yield words, step.run([*arrays[:place], array, *arrays[place + 1 :]])[0]
 
 
-def _any(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
+def _common_errors(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
     """Errors with arguments and operands that many operators have."""
     eps = step.attrs.get("eps")
     if isinstance(eps, Scalar):
@@ -212,14 +212,14 @@ def _rope(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
             turned = step.run(arrays, {"base": as_scalar(number)})[0]
             yield f"its base is {number:,.0f}, not {base:,.0f}", turned
 
-    def exchanged(array: Array) -> Array:
+    def swap_coordinates(array: Array) -> Array:
         half = array.shape[-1] // 2
         if layout == "half":
             return np.roll(array, half, -1)
         return array.reshape(*array.shape[:-1], half, 2)[..., ::-1].reshape(array.shape)
 
-    back = step.run([exchanged(x), *arrays[1:]])[0]
-    yield "it turns the other way round", exchanged(back)
+    back = step.run([swap_coordinates(x), *arrays[1:]])[0]
+    yield "it turns the other way round", swap_coordinates(back)
 
 
 def _embedding(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
@@ -348,13 +348,13 @@ def _everywhere(
                 for words, _ in variants(step, [each.array for each in step.inputs], others)
             ]
             for words in dict.fromkeys(text for text in texts if texts.count(text) > 1):
-                found = _with_all(edge, steps, same, words, others)
+                found = _run_with_errors(edge, steps, same, words, others)
                 if found.shape == theirs.shape and off(theirs, found) <= tolerance:
                     return Cause(f"{words}, every time", same[-1].outputs[0])
     return None
 
 
-def _with_all(
+def _run_with_errors(
     edge: FlatEdge,
     steps: Sequence[FlatStep],
     same: Sequence[FlatStep],
@@ -418,7 +418,7 @@ NOTHING = "no gradient arrives: it is frozen, detached, or computed without auto
 def edge_cause(
     flat: FlatProgram, edge: FlatEdge, theirs: Array | None, tolerance: float
 ) -> str | None:
-    """Why the gradient of an edge differs, where those behind it agree."""
+    """Explain why the gradient of an edge differs although the gradients after it agree."""
     ours = edge.gradient
     assert ours is not None
     if theirs is None:
@@ -478,7 +478,7 @@ def _cut(step: FlatStep, place: int, count: int) -> list[Array] | None:
 
 
 def param_cause(flat: FlatProgram, path: str, theirs: Array | None, tolerance: float) -> str | None:
-    """Why the gradient of a parameter differs, where those of edges agree."""
+    """Explain why the gradient of a parameter differs although the edges' gradients agree."""
     ours = flat.params[path].gradient
     assert ours is not None
     if theirs is None:

@@ -1,4 +1,4 @@
-"""The first edge, forward or backward, where the numbers of other code leave those of the diagram.
+"""Find the first edge, forward or backward, where other code leaves the diagram's numbers.
 
 Forward edges are looked at in the order of their code, gradients from the loss backwards. Nothing
 is said where all results and all gradients of parameters agree: an edge between that seems to
@@ -233,7 +233,7 @@ class CodeComparison:
 
 
 def _is_summed_later(match: MatchedEdge, right: AbstractSet[str]) -> bool:
-    """Whether ranks have terms of a gradient, and what it goes on to has its sum."""
+    """Return whether ranks hold terms of a gradient, and a parameter that it reaches agrees."""
     held = match.held_gradient
     if held is None or not held.is_terms:
         return False
@@ -319,7 +319,7 @@ class Counterpart:
         if draw:
             _draw(module, before)
         tensors = _arrays(module)
-        held, spelled = _published(project, options, module, tensors, given)
+        held, spelled = _read_weights(project, options, module, tensors, given)
         program = at_all_sizes(project, options, held, given)
         wanted = expected(program.params)
         params = fit(held.params, wanted, dtype="float64", source="the module")
@@ -438,7 +438,7 @@ def _draw(module: nn.Module, before: Arrays) -> None:
             param.copy_(torch.from_numpy(moved[name]))
 
 
-def _published(
+def _read_weights(
     project: Project, options: Namespace, module: nn.Module, tensors: Arrays, given: Arrays
 ) -> tuple[Published, dict[str, str]]:
     """The module's weights read for the diagram, and its names as a checkpoint has them."""

@@ -68,7 +68,7 @@ class Dump:
     def beside(
         self, run: ForeignRun, results: Arrays, gradients: Arrays, tolerance: float
     ) -> CodeComparison:
-        """Both runs beside each other; raises InputError where nothing can be compared."""
+        """Return the comparison of both runs; raises InputError if nothing can be compared."""
         if not run.events and not results and not gradients:
             raise InputError(f"{self.source} has no edge, no result and no gradient of the diagram")
         owners = _owners(self.held, self.found, self.flat)
@@ -76,7 +76,7 @@ class Dump:
         return CodeComparison(self.flat, run, owners, results, gradients, others, tolerance)
 
 
-def compare_dumped(project: Project, options: Namespace) -> ModuleAgreement:
+def compare_array_file(project: Project, options: Namespace) -> ModuleAgreement:
     """Run the diagram on the weights and inputs of a file, and compare; raises InputError."""
     found = array_files.read(options.against)
     if options.inputs:
@@ -138,7 +138,7 @@ def _cotangent(found: Arrays, name: str) -> Array:
 
 
 def _run(found: Arrays, flat: FlatProgram, held: Published, inputs: set[str]) -> ForeignRun:
-    """The tensors of the file as those of a run: edges by our names, results of modules."""
+    """Return the file's tensors as a run: edges by our names, and results of modules."""
     named = {edge.full_name: edge for edge in flat.edges if edge.step is not None}
     tensors = list(_owners(held, found, flat))
     direct: dict[str, list[str]] = {}
@@ -233,7 +233,7 @@ class RankDumps:
     @classmethod
     def of(cls, project: Project, options: Namespace, found: Sequence[Arrays]) -> RankDumps:
         """Compile the plan for the arrays of all ranks; raises InputError, DiagnosticError."""
-        program = planned(project, options)
+        program = compile_plan(project, options)
         ranks = Grid(dict(program.mesh)).count
         if ranks != len(found):
             mesh = " × ".join(f"{axis} = {size}" for axis, size in program.mesh.items())
@@ -264,7 +264,7 @@ class RankDumps:
         return [name for name in self.found[0] if all(name in each for each in self.found)]
 
     def cuts(self) -> dict[str, ShardSpec]:
-        """The cuts of inputs and of tensors, as the plan has them and the code spells them."""
+        """Return how the plan cuts inputs and tensors, in the names and layouts of the code."""
         known = cuts(self.program.graphs)
         if self.names is None:
             return {name: known.get(name, ()) for name in self.everywhere}
@@ -285,7 +285,7 @@ class RankDumps:
         if ours == {()} or (not layout.maps and not layout.splits and not layout.stacked):
             return next(iter(ours))
         if layout.splits or layout.stacked or any(layout.maps):
-            if self._is_same(name):
+            if self._has_equal_copies(name):
                 return ()
             raise InputError(
                 f"{name} is cut by the plan, and the file of names takes it apart: write what it "
@@ -294,7 +294,7 @@ class RankDumps:
         turned = {-1: -2, -2: -1} if len(layout.maps) % 2 else {}
         return tuple((turned.get(axis, axis), over) for axis, over, *_ in next(iter(ours)))
 
-    def _is_same(self, name: str) -> bool:
+    def _has_equal_copies(self, name: str) -> bool:
         first = self.found[0][name]
         return all(np.array_equal(first, each[name]) for each in self.found)
 
@@ -317,14 +317,16 @@ class RankDumps:
     def ways(self) -> tuple[dict[str, ShardSpec], dict[str, ShardSpec]]:
         """The cuts of the plan, and those with what every rank has the same of left uncut."""
         known = self.cuts()
-        return known, {n: () if cut and self._is_same(n) else cut for n, cut in known.items()}
+        return known, {
+            n: () if cut and self._has_equal_copies(n) else cut for n, cut in known.items()
+        }
 
     def whole(self, known: Mapping[str, ShardSpec]) -> Arrays:
         """The arrays of all ranks put together as they are cut."""
         return {name: self.array(name).joined(known[name]).array for name in self.everywhere}
 
-    def drifted(self, tensors: Sequence[str]) -> tuple[str, int, float] | None:
-        """A weight or an input of which a rank has another copy than rank 0, and which rank."""
+    def find_drift(self, tensors: Sequence[str]) -> tuple[str, int, float] | None:
+        """Return a weight or input that differs from rank 0's copy, the rank, and by how much."""
         known = self.cuts()
         for name in tensors:
             if name in known:
@@ -336,7 +338,7 @@ class RankDumps:
         return None
 
 
-def planned(project: Project, options: Namespace) -> Program:
+def compile_plan(project: Project, options: Namespace) -> Program:
     """The program that the ranks follow; raises DiagnosticError for one in stages."""
     program = compile_project(project, options.block, settings_of(options), options.plan)
     if program.stages:
@@ -360,14 +362,14 @@ def compare_ranks(
     ranks = RankDumps.of(project, options, found_on)
     dump = ranks.dump()
     views = _Views(ranks, dump)
-    drift = ranks.drifted([*dump.inputs, *views.tensors])
+    drift = ranks.find_drift([*dump.inputs, *views.tensors])
     grid = Grid(dict(ranks.mesh))
     if drift is not None:
         name, rank, error = drift
         theirs = f"{name} of rank {rank}"
         first = FirstDifference("forward", name, name, theirs, error, COPIES, ranks=(rank,))
         found = ModuleAgreement(0, 0, 0, error, first, options.tolerance)
-        return replace(found, on=_said(first.ranks, grid))
+        return replace(found, on=_name_ranks(first.ranks, grid))
     each = [views.of(rank, explains=False).judge() for rank in range(len(found_on))]
     wrong = [rank for rank, one in enumerate(each) if one.first is not None]
     if not wrong:
@@ -376,7 +378,7 @@ def compare_ranks(
     rank = min(wrong, key=lambda rank: place[rank])
     found = views.of(rank, explains=True).judge()
     with_it = {r for other in wrong if place[other] == place[rank] for r in _ranks(each[other])}
-    return replace(found, on=_said(sorted(with_it), grid))
+    return replace(found, on=_name_ranks(sorted(with_it), grid))
 
 
 def _order(first: FirstDifference) -> tuple[bool, float]:
@@ -388,7 +390,7 @@ def _ranks(found: ModuleAgreement) -> Sequence[int]:
     return found.first.ranks if found.first else ()
 
 
-def _said(ranks: Sequence[int], grid: Grid) -> str:
+def _name_ranks(ranks: Sequence[int], grid: Grid) -> str:
     if len(ranks) == grid.count:
         return "on every rank"
     return "on " + ", ".join(grid.describe(rank) for rank in ranks)

@@ -148,7 +148,7 @@ def flat_run(
     interpreter = Interpreter(program, params, seed)
     _, record = interpreter.forward(inputs)
     gradients = interpreter.backward(record, d_outputs)
-    return _Opening(program, record, params, gradients).opened()
+    return _Opening(program, record, params, gradients).flatten()
 
 
 class _Opening:
@@ -166,7 +166,7 @@ class _Opening:
             for path, array in params.items()
         }  # fmt: skip
 
-    def opened(self) -> FlatProgram:
+    def flatten(self) -> FlatProgram:
         main = self.program.main
         env = {value: self._edge(value, self.record, None) for value in main.inputs}
         inputs = {str(value.name): edge for value, edge in env.items()}
@@ -325,7 +325,7 @@ def dropping_by(masks: Sequence[GivenMask]) -> Generator[None]:
 
 
 def _next(left: list[GivenMask], shape: tuple[int, ...], p: float) -> Array:
-    """The next mask for a tensor, which is then used up; one of no use where there is none left.
+    """Take the next mask that fits a tensor, or draw an unrelated one if none is left.
 
     Raises InputError where the diagram drops another part of all that are left.
     """

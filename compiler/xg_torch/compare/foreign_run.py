@@ -72,7 +72,7 @@ class WholeArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankArrays:
-    """The parts of one tensor, by rank; of copies that of rank `seen_by` counts."""
+    """Hold one tensor's parts by rank; among copies, the copy on rank `seen_by` counts."""
 
     parts: Sequence[Array]
     mesh: Mapping[str, int]
@@ -97,7 +97,7 @@ class RankArrays:
         """The tensor in the shape of ours, cut as brings it nearest; None where nothing fits."""
         best: WholeArray | None = None
         for cuts in self._ways(ours.size):
-            found = _shaped(self.joined(cuts), ours.shape)
+            found = _reshape(self.joined(cuts), ours.shape)
             if found is not None and (
                 best is None or off(found.array, ours) < off(best.array, ours)
             ):
@@ -108,7 +108,7 @@ class RankArrays:
         return best
 
     def _ways(self, size: int) -> Iterator[ShardSpec]:
-        """The cuts that give a tensor of so many numbers."""
+        """Yield the cuts under which the parts make a tensor of this size."""
         first = self.parts[0]
         if any(part.shape != first.shape for part in self.parts):
             return
@@ -131,13 +131,13 @@ class RankArrays:
                 groups = (grid.group(rank, "*".join(over)) for rank in range(len(self.parts)))
                 sums = [np.sum([self.parts[each] for each in group], axis=0) for group in groups]
                 together = RankArrays(sums, self.mesh, self.seen_by).joined(cuts)
-                shaped = _shaped(together, ours.shape)
+                shaped = _reshape(together, ours.shape)
                 if shaped is not None and off(shaped.array, ours) < NEARER * apart:
                     return True
         return False
 
 
-def _shaped(found: WholeArray, shape: tuple[int, ...]) -> WholeArray | None:
+def _reshape(found: WholeArray, shape: tuple[int, ...]) -> WholeArray | None:
     array, holder = in_shape(found.array, shape), in_shape(found.holder, shape)
     return None if array is None or holder is None else WholeArray(array, holder)
 
@@ -161,7 +161,7 @@ class Event:
 
     @property
     def key(self) -> str:
-        """Its name among arrays: that of its module, ``@1`` for the second call, or of its edge."""
+        """Return its array name: the edge, or the module with ``@1`` for its second call."""
         return self.edge or key_of(self.module, self.kind, self.call)
 
     def __str__(self) -> str:
@@ -296,7 +296,7 @@ class Matcher:
         return -self.flat.params[path].array.ndim
 
     def _params_of(self, module: str) -> list[str]:
-        """The tensors of a module: its own, else those of all modules in it."""
+        """Return the tensors of a module: its own, or else all in the modules inside it."""
         own = self.run.direct.get(module)
         start = f"{module}." if module else ""
         names = own or [name for name in self.run.tied if name.startswith(start)]
@@ -407,7 +407,7 @@ def built(text: str) -> nn.Module:
     folder = str(Path(place).resolve().parent) if place.endswith(".py") else str(Path.cwd())
     sys.path.insert(0, folder)
     try:
-        found: Any = getattr(_loaded(text, place), attribute, None)
+        found: Any = getattr(_load_module(text, place), attribute, None)
         if found is None:
             raise InputError(f"{place} has no {attribute}")
         torch.manual_seed(0)
@@ -436,7 +436,7 @@ def failure(text: str, how: str, error: BaseException) -> InputError:
     return InputError(reason, (where,) if where else ())
 
 
-def _loaded(text: str, place: str) -> ModuleType:
+def _load_module(text: str, place: str) -> ModuleType:
     """The user's Python module, by its name or by its file."""
     if not place.endswith(".py"):
         try:
@@ -652,10 +652,10 @@ class HookedRun:
         self.found.events.append(event)
         if tensor.requires_grad:
 
-            def arrived(gradient: Tensor) -> None:
+            def store_gradient(gradient: Tensor) -> None:
                 event.gradient = _array(gradient)
 
-            tensor.register_hook(arrived)
+            tensor.register_hook(store_gradient)
 
 
 def _direct(module: nn.Module) -> dict[str, list[str]]:
@@ -693,7 +693,7 @@ def whole(tensor: Tensor) -> Array:
 
 
 def _array(tensor: Tensor) -> Array:
-    """A copy of its numbers, of several ranks those of this one, floats in float64."""
+    """Copy the numbers that this rank has of a tensor, with floats in float64."""
     own: Any = getattr(tensor, "to_local", None)
     plain = (tensor if own is None else own()).detach().cpu()
     return np.array((plain.double() if plain.is_floating_point() else plain).numpy())

@@ -1,4 +1,4 @@
-"""Run code of others on several ranks, and compare it with a diagram under a plan."""
+"""Run other code on several ranks, and compare it with a diagram under a plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from xg_runtime.errors import InputError, XgRuntimeError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 from xg_runtime.ranks import number
-from xg_runtime.ranks.failure import CollectiveFailed, of_others
+from xg_runtime.ranks.failure import CollectiveFailed, peer_message
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.task import Answer
 from xg_torch.compare.comparison import ModuleAgreement
@@ -40,7 +40,7 @@ from xg_torch.compare.dumped import (
     RankDumps,
     compare_found,
     compare_ranks,
-    planned,
+    compile_plan,
     tensors_of,
 )
 from xg_torch.compare.foreign_run import (
@@ -104,13 +104,13 @@ CallFinder = Callable[[Project, Namespace, Sequence[Arrays], dict[str, Any] | No
 Shower = Callable[["nn.Module", RankCall, Names | None], Arrays]
 
 
-def seen(project: Project, options: Namespace) -> Answer:
+def observe_rank(project: Project, options: Namespace) -> Answer:
     """Build the module on this rank, run it, and note what it shows.
 
     Where no call can be made for its weights, the answer is these, and says so. Raises InputError,
     and CollectiveFailed where another rank is the cause.
     """
-    return answered(project, options, call_for, _tensors_of_rank)
+    return run_module(project, options, call_for, _tensors_of_rank)
 
 
 @contextmanager
@@ -120,13 +120,13 @@ def failing_together(timeout: float) -> Generator[None]:
         yield
     except (RuntimeError, InputError) as error:
         torchs = error.__cause__ if isinstance(error, InputError) else error
-        said = of_others(torchs, timeout) if isinstance(torchs, RuntimeError) else None
+        said = peer_message(torchs, timeout) if isinstance(torchs, RuntimeError) else None
         if said:
             raise CollectiveFailed(f"in the module: {said}") from error
         raise
 
 
-def answered(project: Project, options: Namespace, find: CallFinder, shown_by: Shower) -> Answer:
+def run_module(project: Project, options: Namespace, find: CallFinder, shown_by: Shower) -> Answer:
     """Build the module, let the first rank find its call, and note what the module shows then."""
     import torch.distributed as dist
 
@@ -169,7 +169,7 @@ def call_for(
     placed = compile_project(
         project, options.block, {**settings, **dict(options.settings)}, options.plan
     )
-    stay = options.as_is or ranks.drifted(list(known)) is not None  # drawn copies would be equal
+    stay = options.as_is or ranks.find_drift(list(known)) is not None  # drawn copies would be equal
     shapes = output_shapes(program)
     return RankCall(
         {} if stay else random_inputs.spread_params(ranks.whole(known), 0),
@@ -359,7 +359,7 @@ def seen_of_stage(project: Project, options: Namespace) -> Answer:
 
     Raises InputError, and CollectiveFailed where another rank is the cause.
     """
-    return answered(project, options, call_of_stages, _tensors_of_stage)
+    return run_module(project, options, call_of_stages, _tensors_of_stage)
 
 
 def call_of_stages(
@@ -412,11 +412,11 @@ def compare_stages(
 
 
 def _together(everywhere: Sequence[Arrays]) -> Arrays:
-    """The arrays of all ranks; of those that several have the first."""
+    """Merge the arrays of all ranks; if several have a name, the first rank's array counts."""
     return {name: array for each in reversed(everywhere) for name, array in each.items()}
 
 
-def _passed(stage: int, array: Array | None) -> Array | None:
+def _broadcast(stage: int, array: Array | None) -> Array | None:
     """Hand the array of one stage to all, and return it."""
     import torch.distributed as dist
 
@@ -437,15 +437,15 @@ def _tensors_of_stage(module: nn.Module, call: RankCall, names: Names | None) ->
     try:
         before: Array | None = None
         for stage in range(mine):
-            before = _passed(stage, None)
-        given, positional = _given(module, call, names, before)
+            before = _broadcast(stage, None)
+        given, positional = _stage_inputs(module, call, names, before)
         run = HookedRun(module, given, positional)
         first = run.found.outputs[0][1] if run.found.outputs else None
         for stage in range(mine, count):
-            _passed(stage, first if stage == mine else None)
+            _broadcast(stage, first if stage == mine else None)
         back: Array | None = None
         for stage in range(count - 1, mine, -1):
-            back = _passed(stage, None)
+            back = _broadcast(stage, None)
         results = results_on_rank(call, run) if mine == count - 1 else {}
         cotangents = {p: call.cotangents[n] for n, p in results.items() if n in call.cotangents}
         if back is not None:
@@ -453,16 +453,16 @@ def _tensors_of_stage(module: nn.Module, call: RankCall, names: Names | None) ->
         run.backward({p: d.reshape(run.result[p][1].shape) for p, d in cotangents.items()})
         grad = next(iter(given.values())).grad if mine else None
         for stage in range(mine, -1, -1):
-            _passed(stage, None if grad is None or stage != mine else grad.numpy())
+            _broadcast(stage, None if grad is None or stage != mine else grad.numpy())
     except Exception as error:
         raise failure("the module", "fails on the diagram's inputs", error) from error
     return {**shown_by_run(module, call, run, results), **call.inputs}
 
 
-def _given(
+def _stage_inputs(
     module: nn.Module, call: RankCall, names: Names | None, before: Array | None
 ) -> tuple[dict[str, Any], int]:
-    """The tensors for a stage: inputs, and behind the first one what the stage before gives."""
+    """Return a stage's arguments: its inputs, after the result of the stage before, if any."""
     import torch
 
     if before is None:
@@ -487,24 +487,24 @@ def compare_module_on_ranks(project: Project, options: Namespace) -> ModuleAgree
     """
     if options.file == "-":
         raise InputError("ranks that are processes read the file themselves: give it a name")
-    sizes = (stages_of(project, options) or planned(project, options)).mesh
+    sizes = (stages_of(project, options) or compile_plan(project, options)).mesh
     on_processes().require()
     ranks = Ranks("processes", sizes, options.timeout)
     if not is_process_of_many():
         Processes.check(Grid(dict(sizes)).count, None)
-        return _compared(project, options, ranks.do(TASK, {"words": options.words}, {}))
+        return _compare_answers(project, options, ranks.do(TASK, {"words": options.words}, {}))
     with ranks.joined({"plan": options.plan}):
-        answers = _gathered(project, options)
-    return _compared(project, options, answers) if answers else None
+        answers = _gather_answers(project, options)
+    return _compare_answers(project, options, answers) if answers else None
 
 
-def _gathered(project: Project, options: Namespace) -> list[Answer]:
+def _gather_answers(project: Project, options: Namespace) -> list[Answer]:
     """The answers of all ranks, on the first of them."""
     import torch.distributed as dist
 
     collective: Any = dist
     in_stages = stages_of(project, options) is not None
-    answer = seen_of_stage(project, options) if in_stages else seen(project, options)
+    answer = seen_of_stage(project, options) if in_stages else observe_rank(project, options)
     answers: list[Any] | None = None
     if collective.get_rank() == 0:
         answers = [None] * collective.get_world_size()
@@ -512,7 +512,9 @@ def _gathered(project: Project, options: Namespace) -> list[Answer]:
     return answers or []
 
 
-def _compared(project: Project, options: Namespace, answers: Sequence[Answer]) -> ModuleAgreement:
+def _compare_answers(
+    project: Project, options: Namespace, answers: Sequence[Answer]
+) -> ModuleAgreement:
     found, facts = [answer.arrays for answer in answers], answers[0].facts
     in_stages = stages_of(project, options) is not None
     if "refused" in facts:

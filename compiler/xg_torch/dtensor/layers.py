@@ -239,7 +239,7 @@ class Layers:
         while waiting:
             site = waiting.pop(0)
             found.append(site)
-            waiting += [called(site, call, program) for call in site.graph.named_calls()]
+            waiting += [callee_site(site, call, program) for call in site.graph.named_calls()]
         return cls(program, found)
 
     @cached_property
@@ -252,7 +252,7 @@ class Layers:
         ]
 
 
-def called(site: LayerSite, call: Call, program: IRProgram) -> LayerSite:
+def callee_site(site: LayerSite, call: Call, program: IRProgram) -> LayerSite:
     """The graph that a call runs, where it does."""
     path = join(site.path, call.path)
     return LayerSite(program.callee(call), path if call.count is None else f"{path}.*")

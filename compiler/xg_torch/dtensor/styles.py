@@ -16,7 +16,7 @@ from xg_torch.dtensor.layers import (
     LayerSite,
     ModuleNames,
     Refusal,
-    called,
+    callee_site,
     is_cast,
     is_move,
 )
@@ -56,7 +56,7 @@ class Along:
         state = state or self.state(site, value)
         if state.kind == "S":
             return f"Shard({len(site.graph.types[value].shape) + state.axis})"
-        if not state.is_same:
+        if not state.is_uniform:
             raise self.refusal(
                 value.span,
                 f"{value.name or 'a sum'} of {site.graph.block} stays a term of a sum",
@@ -81,7 +81,7 @@ class Along:
 
     def module_of(self, site: LayerSite, call: Call) -> str | None:
         """The module of a call; None where its layers belong to the module around it."""
-        inner = called(site, call, self.layers.program).path
+        inner = callee_site(site, call, self.layers.program).path
         params = [path for path, *_ in self.layers.params if path.startswith(f"{inner}.")]
         path = self.names.of_call(inner, params) if params else None
         beside = [path for path, *_ in self.layers.params if path.startswith(f"{site.path}.")]
@@ -92,7 +92,7 @@ class Along:
 
     def inner(self, site: LayerSite, call: Call) -> LayerSite:
         """The site of what a call runs."""
-        path = called(site, call, self.layers.program).path
+        path = callee_site(site, call, self.layers.program).path
         return next(each for each in self.layers.sites if each.path == path)
 
 
@@ -104,7 +104,7 @@ class Along:
 
 @dataclass(frozen=True)
 class Borders:
-    """The styles of inputs that are found, and of outputs, which come behind those of the layers.
+    """Collect the styles for inputs, and for outputs, which follow the layers' own styles.
 
     `taken` is how the input of a layer comes, where that is not how it is used; `given` how its
     output is wanted, where that is not what its graph makes of it.
@@ -238,7 +238,7 @@ class Borders:
 
 @dataclass(frozen=True)
 class Styles:
-    """The styles that are found, those behind them, and how the loss is computed.
+    """Hold the styles to apply first, the ones to apply after, and how to compute the loss.
 
     `cut` are sizes of which a rank has a part, `of_loss` the modules whose output a loss reads cut.
     """
@@ -291,7 +291,7 @@ def _check(along: Along, site: LayerSite, layer: Layer) -> None:
             f"{path} is cut along {along.axis}, and belongs to no linear layer and no table",
             "torch cuts the columns or rows of nn.Linear and nn.Embedding",
         )
-    if layer.kind == "loose" and any(not state.is_same for state in states):
+    if layer.kind == "loose" and any(not state.is_uniform for state in states):
         raise along.refusal(
             layer.step.span,
             f"{path} meets a tensor that is cut along {along.axis} outside of a layer",
@@ -332,11 +332,11 @@ class _LayerStyles:
             )
         is_column, is_table = weight.axis == -1, layer.kind == "table"
         arguments: dict[str, str] = {}
-        if is_table or coming.is_same != is_column or (coming.kind == "S" and coming.axis != -1):
+        if is_table or coming.is_uniform != is_column or (coming.kind == "S" and coming.axis != -1):
             arguments["input_layouts"] = self.along.layout(site, data, coming)
         made = self.borders.given.get(layer, self.along.state(site, layer.out))
         out = self.along.layout(site, layer.out, made)
-        if made.is_same if is_column else made.kind == "S":
+        if made.is_uniform if is_column else made.kind == "S":
             arguments["output_layouts"] = out
         if self._is_into_loss(site, layer):
             arguments["use_local_output"] = "False"
@@ -349,7 +349,7 @@ class _LayerStyles:
     def _whole_weight(self, site: LayerSite, layer: Layer, data: Value) -> None:
         """The style of a layer whose weight is whole: none, unless its input is cut."""
         state = self.along.state(site, data)
-        if state.is_same:
+        if state.is_uniform:
             return
         name, shape = self.along.name(layer), site.graph.types[data].shape
         if layer.kind == "norm" and state.axis != -1 and name is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 from typing import Literal
 
-from xg.cli.compiling import compile_one
+from xg.cli.compiling import compile_request
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -242,7 +242,7 @@ class Calls:
 
     @property
     def mesh(self) -> Mapping[str, int]:
-        """The axes with their sizes, those of rows first."""
+        """Return the mesh axes with their sizes, the axes of rows first."""
         sizes = {ALONE: 1, **self.program.mesh}
         axes = (*self.data.names, *([self.styles.axis] if self.styles else []))
         return {axis: sizes[axis] for axis in axes}
@@ -328,15 +328,15 @@ def _body(calls: Calls) -> Iterator[str]:
     if calls.styles:
         for styles in (calls.styles.first, calls.styles.behind):
             if styles:
-                yield from _parallelized(styles, calls.styles.axis)
+                yield from _parallelize_calls(styles, calls.styles.axis)
         for copy, original in calls.styles.tied.items():
             yield f"    model.{copy}.weight = model.{original}.weight  # tied as before"
     if calls.data.names:
-        yield from _sharded(calls)
+        yield from _shard_calls(calls)
     yield "    return model"
 
 
-def _parallelized(styles: list[Style], axis: str) -> Iterator[str]:
+def _parallelize_calls(styles: list[Style], axis: str) -> Iterator[str]:
     yield "    parallelize_module("
     yield "        model,"
     yield f'        mesh["{axis}"],'
@@ -354,7 +354,7 @@ def _parallelized(styles: list[Style], axis: str) -> Iterator[str]:
     yield "    )"
 
 
-def _sharded(calls: Calls) -> Iterator[str]:
+def _shard_calls(calls: Calls) -> Iterator[str]:
     data = calls.data
     axes = ", ".join(f'"{name}"' for name in data.names)
     rows = dict(data.rows)
@@ -384,7 +384,7 @@ def show(options: Namespace, console: Console) -> int:
         what = f"leave {given[0]} out" if given else "--plan NAME says which"
         console.note(f"xg show: --as dtensor is a plan for a module of yours: {what}")
         return USAGE
-    program = compile_one(options)
+    program = compile_request(options)
     assert program.distributed is not None
     names = module_names(options, program.graphs)
     console.write(source(program.distributed, program.graphs, names))

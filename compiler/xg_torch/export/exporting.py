@@ -276,7 +276,7 @@ class Export:
         held = {name: array.detach().numpy() for name, array in model.state_dict().items()}
         cases = tuple(_cases(program, held, settings, options.seed))
         arguments = dict(zip(program.inputs, signature(model.forward).parameters, strict=False))
-        return cls(program, _traced(model, program, arguments, cases[0]), arguments, cases)
+        return cls(program, _trace(model, program, arguments, cases[0]), arguments, cases)
 
     def written(self, out: Path) -> bytes:
         """The bytes of the file; raises InputError."""
@@ -341,7 +341,7 @@ def _cases(program: Program, params: Arrays, settings: Settings, seed: int) -> I
             yield ExportCase.of(sized, params, seed + factor)
 
 
-def _traced(
+def _trace(
     model: nn.Module, program: Program, arguments: Mapping[str, str], case: ExportCase
 ) -> ExportedProgram:
     """The program of torch; raises InputError where a free axis would have a number in it."""

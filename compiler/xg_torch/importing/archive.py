@@ -133,13 +133,13 @@ def _json(archive: zipfile.ZipFile, name: str) -> Json:
 
 
 def _bytes(archive: zipfile.ZipFile, name: str) -> bytes:
-    _check_stored(archive, name)
+    _refuse_compression(archive, name)
     return archive.read(name)
 
 
 def _storage(archive: zipfile.ZipFile, name: str) -> Array:
     """The bytes of a member, read in parts: two copies of large weights need much memory."""
-    _check_stored(archive, name)
+    _refuse_compression(archive, name)
     data = np.empty(archive.getinfo(name).file_size, np.uint8)
     with archive.open(name) as member:
         for first in range(0, data.size, PART):
@@ -148,7 +148,7 @@ def _storage(archive: zipfile.ZipFile, name: str) -> Array:
     return data
 
 
-def _check_stored(archive: zipfile.ZipFile, name: str) -> None:
+def _refuse_compression(archive: zipfile.ZipFile, name: str) -> None:
     # torch stores and never compresses: a compressed entry could claim any size.
     member = archive.getinfo(name)
     if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:

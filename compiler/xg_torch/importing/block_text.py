@@ -67,7 +67,7 @@ class Chains:
         return users[0] if len(users) == 1 and value not in self.kept else None
 
     def _inside(self) -> dict[ModelValue, CallRun]:
-        """The parameters of a call: other readers of them come behind it."""
+        """Return the call that has each parameter inside; other readers come after that call."""
         runs: dict[ModelValue, CallRun] = {}
         for run in self.nodes:
             waiting: list[ModelStep | CallRun] = [run] if isinstance(run, CallRun) else []
@@ -144,10 +144,10 @@ class Chains:
             if following is None or blocked:
                 links.append(Link(node, flows, labelled=True))
                 return links, blocked
-            links.append(Link(node, flows, labelled=self._is_labelled(node)))
+            links.append(Link(node, flows, labelled=self._has_label(node)))
             node, flows = following
 
-    def _is_labelled(self, node: Node) -> bool:
+    def _has_label(self, node: Node) -> bool:
         """Whether an edge has its shape: where a reader needs it, and where C needs it."""
         if not isinstance(node, ModelStep):
             return False
@@ -264,7 +264,7 @@ class BlockText:
                 for place, value in enumerate(item.operands):
                     if value in self.model.weights:
                         uses.setdefault(value, (self._reader(item), place))
-        inside = self._reached()
+        inside = self._parameter_paths()
         for value, use in uses.items():
             if value in inside:
                 self.names[value] = inside[value]
@@ -275,11 +275,11 @@ class BlockText:
         self.roles = roles
 
     def _reader(self, step: ModelStep) -> ModelStep:
-        """The reader of a parameter: behind a T, the product."""
+        """Return the step that reads a parameter: the product after a T, if it is a T."""
         user = self.chains.single(step.outputs[0]) if step.operator == "T" else None
         return user if isinstance(user, ModelStep) else step
 
-    def _reached(self) -> dict[ModelValue, str]:
+    def _parameter_paths(self) -> dict[ModelValue, str]:
         """Parameters of calls that this block reads by their paths."""
         paths: dict[ModelValue, str] = {}
         for item, name in self.calls(self.instance):
@@ -288,7 +288,7 @@ class BlockText:
                 while waiting:
                     prefix, instance = waiting.pop()
                     writer = self.file.writers[instance.definition]
-                    pairs = zip(writer.own, writer.aligned(instance), strict=True)
+                    pairs = zip(writer.own, writer.instance_parameters(instance), strict=True)
                     paths |= {actual: prefix + writer.names[formal] for formal, actual in pairs}
                     waiting += [
                         (f"{prefix}{inner}.", each.instances[0])
@@ -303,7 +303,7 @@ class BlockText:
             if isinstance(item, CallRun):
                 yield item, self.run_names[place]
 
-    def aligned(self, instance: ModuleInstance) -> list[ModelValue]:
+    def instance_parameters(self, instance: ModuleInstance) -> list[ModelValue]:
         """The parameters of an instance, in the order of this block's own."""
         places = {
             value: (i, j)
@@ -314,7 +314,7 @@ class BlockText:
 
     def parameters(self, instance: ModuleInstance) -> Iterator[tuple[str, Weight]]:
         """The names of an instance's parameters, and where their numbers are."""
-        for formal, actual in zip(self.own, self.aligned(instance), strict=True):
+        for formal, actual in zip(self.own, self.instance_parameters(instance), strict=True):
             yield ascii_name(self.names[formal]), self.model.weights[actual]
 
     def name(self, value: ModelValue, wanted: str) -> str:

@@ -65,7 +65,7 @@ def _of_no_input(steps: Iterable[ModelStep]) -> Iterable[ModelStep]:
 
 
 def in_place(steps: Sequence[ModelStep], raised: Mapping[ModelStep, int]) -> list[ModelStep]:
-    """The steps in order, those that are raised in front of the module that they were in."""
+    """Order the steps, with raised ones moved before the module that they were in."""
     alone = {step for step in _of_no_input(steps) if step in raised}
     first: dict[tuple[str, ...], int] = {}
     for place, step in enumerate(steps):
@@ -134,7 +134,7 @@ class CallRun:
 
 @dataclass(frozen=True)
 class ModelBlocks:
-    """The entry, and every instance, callees first; those of one definition are one block."""
+    """Hold the entry and all instances, callees first; one definition is one block."""
 
     entry: ModuleInstance
     instances: Sequence[ModuleInstance]
@@ -278,7 +278,7 @@ class Builder:
             aside = [step for step in users if not _reaches(self.home[step], owner)]
             if aside:
                 lookups = [step for step in users if not self._is_above(step, aside)]
-                depths = self._raised(lookups)
+                depths = self._lookup_depths(lookups)
                 raised |= depths
                 if not depths:
                     names |= self._apart([self.home[step] for step in users])
@@ -306,7 +306,7 @@ class Builder:
             for other in others
         )
 
-    def _raised(self, steps: Sequence[ModelStep]) -> dict[ModelStep, int]:
+    def _lookup_depths(self, steps: Sequence[ModelStep]) -> dict[ModelStep, int]:
         """How many modules stay around lookups where all of them are called; empty if they cannot.
 
         The tables that they look up must exist already.
@@ -331,7 +331,7 @@ class Builder:
         return max((self.home[step] for step in self.users[value]), key=len)[-1]
 
     def callees_first(self) -> list[ModuleInstance]:
-        """Every instance behind those that it calls."""
+        """Return all instances, each after the instances that it calls."""
         return [each for _, each in sorted(self.depth, key=lambda item: -item[0])]
 
 
@@ -378,7 +378,7 @@ def fold(model: Model) -> ModelBlocks:
         refused, further_out = builder.refused()
         if not refused and not further_out:
             _identify(callees, model)
-            refused = {key for instance in callees for key in _changed(instance)}
+            refused = {key for instance in callees for key in _differing_calls(instance)}
         if not refused and not further_out:
             break
         inline |= refused
@@ -388,7 +388,7 @@ def fold(model: Model) -> ModelBlocks:
     return ModelBlocks(entry, callees)
 
 
-def _changed(instance: ModuleInstance) -> Iterator[str]:
+def _differing_calls(instance: ModuleInstance) -> Iterator[str]:
     """Calls of a module that do something else than its first call did."""
     first: dict[str, int] = {}
     for item in instance.items:
@@ -569,7 +569,7 @@ class OpenSizes:
         return frozenset(str(self.dims[size]) for value in block.inputs for size in value.axes)
 
     def _in_products(self, block: ModuleInstance) -> Sequence[str]:
-        """The sizes that inputs of a block, or those of its calls, show in products only."""
+        """Return the sizes that a block's inputs, or its calls' inputs, show only in products."""
         found = self._products
         if block.definition not in found:
             shapes = [self.dims.shape(value) for value in block.inputs]

@@ -30,7 +30,7 @@ class Dims:
         """``[B, S, D]``."""
         return "[" + ", ".join(str(self[size]) for size in value.axes) + "]"
 
-    def renamed(self, dim: Dim) -> Dim:
+    def rename_symbols(self, dim: Dim) -> Dim:
         """A size in torch's symbols, in names of the file."""
         return dim.substitute(self.symbols)
 
@@ -54,7 +54,7 @@ class _SizeNamer:
         self.sums = self._along("slice", "before") | self._along("split", "axis")
 
     def names(self, counts: Iterable[int]) -> Dims:
-        sizes = list(dict.fromkeys(self.sizes.find(size) for size in _mentioned(self.model)))
+        sizes = list(dict.fromkeys(self.sizes.find(size) for size in _file_sizes(self.model)))
         symbols = self._symbols(sizes)
         numeric = [size for size in sizes if self.sizes.dim(size).constant is not None]
         waiting = list(numeric)
@@ -120,7 +120,7 @@ class _SizeNamer:
         return dims
 
     def _add_up(self, step: ModelStep) -> None:
-        """The axis of a C, or that of which a split makes parts, is as long as these together."""
+        """Make the axis of a C, or the axis that a split cuts, the sum of its parts."""
         place: int = step.attrs["axis"]
         total = ZERO
         parts, whole = step.data, step.outputs[0]
@@ -193,7 +193,7 @@ class _SizeNamer:
                 self.of[first] = self.of[size] / inner
             if len(way) != 2 or first not in self.of or last in self.sums:
                 continue
-            whole = self._whole(size)
+            whole = self._known_dim(size)
             if whole is None:
                 continue
             rest = whole / self.of[first]
@@ -216,18 +216,18 @@ class _SizeNamer:
         if name is None or size in self.products:
             return
         for way in self.sizes.parts(size):
-            made = product(map(self._named, way))
+            made = product(map(self._dim_of, way))
             inner = self._expanded(made)
             if self._expanded(whole) == inner:
                 continue
             follows = inner.constant is None and name not in inner.symbols()
             if follows and self.numbers[name].isdigit():
                 self._define(name, made)
-            elif self._named(way[0]).name is None:
-                self.of[way[0]] = whole / made * self._named(way[0])
+            elif self._dim_of(way[0]).name is None:
+                self.of[way[0]] = whole / made * self._dim_of(way[0])
 
     def _multiply(self, size: Size) -> None:
-        """Let a product be that of the names that its parts have by now."""
+        """Set a product to the product of the names that its parts now have."""
         whole, made = self.of[size], self._product(self.sizes.parts(size)[0])
         inner, name = self._expanded(made), whole.name
         if self._expanded(whole) == inner:
@@ -243,7 +243,7 @@ class _SizeNamer:
             dim = dim.substitute(self.formulas)
         return dim
 
-    def _whole(self, size: Size) -> Dim | None:
+    def _known_dim(self, size: Size) -> Dim | None:
         """The name of a size, or of another of the same number that heads are a part of."""
         if size in self.of:
             return self.of[size]
@@ -269,9 +269,9 @@ class _SizeNamer:
 
     def _product(self, parts: Iterable[Size]) -> Dim:
         """The product of parts."""
-        return product(map(self._named, parts)).substitute(self._formulas())
+        return product(map(self._dim_of, parts)).substitute(self._formulas())
 
-    def _named(self, size: Size) -> Dim:
+    def _dim_of(self, size: Size) -> Dim:
         """A size by its name; one that surrounds all of this is a number."""
         return self.of.get(size, self.sizes.dim(size))
 
@@ -302,7 +302,7 @@ def _rank(name: str) -> tuple[int, str]:
     return (ORDER.index(name) if name in ORDER else min(places, default=len(ORDER)), name)
 
 
-def _mentioned(model: Model) -> Iterator[Size]:
+def _file_sizes(model: Model) -> Iterator[Size]:
     """Every size that a file will mention, in order."""
     for value in model.inputs.values():
         yield from _axes(value)

@@ -108,6 +108,6 @@ class Unspeakable(Exception):
 
 
 def first_line(error: BaseException | None) -> str:
-    """The first line of what a package of others says."""
+    """Return the type and the first line of another package's error."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -176,13 +176,13 @@ def reads(args: Mapping[str, Argument]) -> list[str]:
     ]
 
 
-def within(limits: tuple[int, int | None], size: int) -> int:
+def clamp_size(limits: tuple[int, int | None], size: int) -> int:
     """A size, or the nearest one that is within limits."""
     low, high = limits
     return max(low, size if high is None else min(high, size))
 
 
-def read_exported(archive: Archive) -> Exported:
+def read_graph(archive: Archive) -> Exported:
     """The program of an archive; raises Damaged."""
     try:
         return _GraphReader(archive).program()
@@ -293,7 +293,7 @@ class _GraphReader:
             if inner is None:
                 yield from self._call(node, renamed, outer)
             else:
-                waiting.append(self._inlined(node, inner, renamed, outer))
+                waiting.append(self._inline_calls(node, inner, renamed, outer))
 
     def _call(
         self, node: Json, renamed: Mapping[str, str], outer: tuple[ModuleScope, ...]
@@ -309,7 +309,7 @@ class _GraphReader:
         target = str(node["target"]).removeprefix("torch.ops.")
         yield AtenCall(target, args, tuple(renamed.get(name, name) for name in names), stack)
 
-    def _inlined(
+    def _inline_calls(
         self, node: Json, graph: Json, renamed: Mapping[str, str], outer: tuple[ModuleScope, ...]
     ) -> Iterator[Placed]:
         """The calls of a graph that only switches gradients or autocasting, with outer names."""
@@ -433,9 +433,9 @@ def with_equal_sizes(exported: Exported) -> Exported:
         least = top if high is None else high if top is None else min(high, top)
         limits[str(dim)] = (max(low, its), least)
 
-    def renamed(argument: Argument) -> Argument:
+    def substitute_sizes(argument: Argument) -> Argument:
         if isinstance(argument, tuple):
-            return tuple(renamed(item) for item in argument)
+            return tuple(substitute_sizes(item) for item in argument)
         return argument.substitute(same) if isinstance(argument, Dim) else argument
 
     metas = {
@@ -446,14 +446,14 @@ def with_equal_sizes(exported: Exported) -> Exported:
         for name, meta in exported.metas.items()
     }
     calls = tuple(
-        replace(call, args={name: renamed(arg) for name, arg in call.args.items()})
+        replace(call, args={name: substitute_sizes(arg) for name, arg in call.args.items()})
         for call in exported.calls
     )
     traced = {name: size for name, size in exported.traced.items() if name not in same}
     return replace(exported, metas=metas, calls=calls, limits=limits, traced=traced)
 
 
-def renamed(
+def with_names(
     exported: Exported,
     values: Mapping[str, str],
     weights: Mapping[str, str],

@@ -16,7 +16,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg_torch.importing.archive import DTYPES, Array
 from xg_torch.importing.errors import Unspeakable
-from xg_torch.importing.exported import Argument, DType, Ref, reads, within
+from xg_torch.importing.exported import Argument, DType, Ref, clamp_size, reads
 from xg_torch.importing.views import Factor, View
 
 # NumPy's computation of the aten calls that a size-only part of a model may have.
@@ -247,7 +247,7 @@ class FixedPart:
         self.calls[name] = (rule, args)
 
     def cast_from(self, name: str) -> str:
-        """The value of which this has the numbers, in another element type."""
+        """Return the value that a chain of casts starts from, with the same numbers."""
         while name in self.calls and self.calls[name][0] in ("to", "_to_copy"):
             (name,) = reads(self.calls[name][1])
         return name
@@ -261,7 +261,7 @@ class FixedPart:
         A window of 1,000 positions shows only where there are more than that; a `reach` is a number
         that follows from what it mentions.
         """
-        needed = self._needed(name)
+        needed = self._dependencies(name)
         symbols = sorted({s for each in needed for s in _symbols(self.calls.get(each))})
         literals = {n for each in needed for n in _literals(self.calls.get(each))}
         beyond = max((n for n in (*literals, reach) if n < WHOLE), default=0)
@@ -269,33 +269,33 @@ class FixedPart:
             raise Unspeakable(f"it depends on the number {beyond}, too large to be tried")
         trials = [
             {
-                symbol: self._within(symbol, start + 2 * place)
+                symbol: self._allowed_size(symbol, start + 2 * place)
                 for place, symbol in enumerate(symbols)
             }
             for start in (3, 6, 11)
         ]
         for large in symbols:
-            trials.append({**trials[0], large: self._within(large, beyond + 3)})
+            trials.append({**trials[0], large: self._allowed_size(large, beyond + 3)})
         return trials
 
     def fractions(self, name: str) -> list[float]:
         """The numbers with a point that a value is computed from, in order."""
         found: list[float] = []
-        for each in self._needed(name):
+        for each in self._dependencies(name):
             array = self.constants.get(each)
             if array is not None and array.dtype.kind == "f" and array.size == 1:
                 found.append(float(array.reshape(())))
             found += [x for x in _items(self.calls.get(each)) if isinstance(x, float)]
         return found
 
-    def _within(self, symbol: str, wanted: int) -> int:
-        return within(self.limits.get(symbol, (0, None)), wanted)
+    def _allowed_size(self, symbol: str, wanted: int) -> int:
+        return clamp_size(self.limits.get(symbol, (0, None)), wanted)
 
     def run(self, name: str, sizes: Mapping[str, int]) -> Array:
         """The numbers of a value where its symbols have these sizes."""
         arrays: dict[str, Array] = {}
         with np.errstate(all="ignore"):
-            for each in self._needed(name):
+            for each in self._dependencies(name):
                 if each in self.constants:
                     arrays[each] = self.constants[each]
                 else:
@@ -309,8 +309,8 @@ class FixedPart:
             self.rough.add(name)
         return arrays[name]
 
-    def _needed(self, name: str) -> list[str]:
-        """A value and all it is made of, each behind its parts; calls are noted in that order."""
+    def _dependencies(self, name: str) -> list[str]:
+        """Return a value and everything that it is made of, each after its own parts."""
         needed = {name}
         for each in reversed(self.calls):
             if each in needed:

@@ -46,7 +46,7 @@ from xg_torch.importing.fixed import (
     Operand,
 )
 from xg_torch.importing.lowering import Dependent, Lowering, is_narrow
-from xg_torch.importing.rules_layout import blank, indexed, laid_out
+from xg_torch.importing.rules_layout import blank, index_layout, laid_out
 from xg_torch.importing.rules_routing import batch_norm, chosen
 from xg_torch.importing.views import Model, ModelStep, ModelValue, SizeClasses, View, Weight
 
@@ -143,7 +143,7 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
         narrow = (False,) * len(narrow)  # vectors among themselves are repeated along nothing
     wide = [view for view, small in zip(formula.operands, narrow, strict=True) if not small]
     reducing = any(formula.reduced) or len(wide) < len(formula.operands)
-    main = lowering.last_whole(wide[0]) if reducing else wide[0]
+    main = lowering.isolate_last_axis(wide[0]) if reducing else wide[0]
     if main.repeats:
         main = lowering.materialize(main)
     values = [
@@ -187,16 +187,16 @@ def _plain(lowering: Lowering, formula: Formula) -> View | None:
         return None
     match formula.parts[0]:
         case "mul", (Operand(), float() as c) | (float() as c, Operand()):
-            return _scaled(lowering, formula.operands[0], c)
+            return _emit_scale(lowering, formula.operands[0], c)
         case "div", (Operand(), float() as c):
-            return _scaled(lowering, formula.operands[0], 1 / c)
+            return _emit_scale(lowering, formula.operands[0], 1 / c)
         case function, (Operand(),) if function in NODES:
             return lowering.keep(function, formula.operands[0])
         case _:
             return None
 
 
-def _scaled(lowering: Lowering, view: View, c: float) -> View:
+def _emit_scale(lowering: Lowering, view: View, c: float) -> View:
     product = lowering.made_by(view, "•")
     contracted = product.attrs.get("contracted", ()) if product is not None else ()
     return lowering.keep("scale", view, c=c, contracted=contracted)
@@ -285,10 +285,10 @@ def split_up(
             first = slices[0]
             splits[first] = ModelStep("split", (value,), outputs, first.stack, (), {"axis": -1})
             gone |= set(slices)
-    return list(_replaced(steps, splits, gone))
+    return list(_replace_steps(steps, splits, gone))
 
 
-def _replaced(
+def _replace_steps(
     steps: Sequence[ModelStep], splits: dict[ModelStep, ModelStep], gone: set[ModelStep]
 ) -> Iterator[ModelStep]:
     for step in steps:
@@ -345,7 +345,7 @@ def lower(exported: Exported) -> Model:
 
 
 def _torn(model: Model, lowering: Lowering) -> frozenset[str]:
-    """Weights of which the parts that are used do not make up the whole."""
+    """Return the weights whose used parts do not make up the whole."""
     used = {value for step in model.steps for value in step.operands if value in model.weights}
     torn: set[str] = set()
     for name in {model.weights[value].source for value in used}:
@@ -375,7 +375,7 @@ class _ProgramReader:
     def model(self) -> Model:
         """All steps that the outputs need."""
         calls = needed_calls(self.exported)
-        self.lowering.turned = self._turned(calls)
+        self.lowering.turned = self._transposable_weights(calls)
         for entry in self.exported.entries:
             if entry.name and entry.kind != "value":
                 self._enter(entry, calls)
@@ -403,7 +403,7 @@ class _ProgramReader:
             lowering.rounded,
         )
 
-    def _turned(self, calls: list[AtenCall]) -> frozenset[str]:
+    def _transposable_weights(self, calls: list[AtenCall]) -> frozenset[str]:
         """Parameters that only linear layers, or only experts, read: they are kept as [in, out]."""
         names = {e.name: e.target for e in self.exported.entries if e.kind == "parameter"}
         readers: dict[str, set[tuple[str, str]]] = {}
@@ -488,12 +488,12 @@ class _ProgramReader:
         formulas = [lowering.known.get(each, Lost()) for each in reads(call.args)]
         if any(isinstance(each, Lost) for each in formulas):
             raise Dependent
-        routed = rules_routing.routed(lowering, name, formulas)
+        routed = rules_routing.route_call(lowering, name, formulas)
         if routed is not None:
             return routed
         fixed = name.removesuffix("_") if name.removesuffix("_") in FIXED else name
         if all(isinstance(each, Fixed) for each in formulas) and fixed in FIXED:
-            return self._fixed(call, fixed)
+            return self._note_fixed_call(call, fixed)
         special = chosen(lowering, name, formulas) or blank(lowering, name, formulas)
         if special is not None:
             return special
@@ -507,13 +507,13 @@ class _ProgramReader:
         if name in layout.RULES:
             return laid_out(lowering, name)
         if name == "index":
-            return indexed(lowering)
+            return index_layout(lowering)
         if name not in RULES:
             grouped = "grouped_mm" in name
             raise Unspeakable("the language has no operator for it", GROUPED if grouped else "")
         return RULES[name](lowering)
 
-    def _fixed(self, call: AtenCall, rule: str) -> Known:
+    def _note_fixed_call(self, call: AtenCall, rule: str) -> Known:
         (output,) = call.outputs
         name = output if output not in self.lowering.fixed else f"{output}'"
         args = {key: self._fixed_argument(argument) for key, argument in call.args.items()}

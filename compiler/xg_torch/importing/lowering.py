@@ -133,7 +133,7 @@ def spell(parts: Sequence[tuple[str, tuple[Term, ...]]], names: Sequence[str], a
             inner = parts[last.place][1][0]
             texts.append((f"{term(terms[0], 2)} / sqrt({term(inner, 0)})", 2))
         else:
-            texts.append(_spelled(function, terms, axis, term))
+            texts.append(_function_text(function, terms, axis, term))
     return texts[-1][0]
 
 
@@ -155,7 +155,7 @@ SIGNS: Final[Mapping[str, tuple[str, tuple[int, ...], int]]] = {
 }
 
 
-def _spelled(
+def _function_text(
     function: str, terms: tuple[Term, ...], axis: str, say: Callable[[Term, int], str]
 ) -> tuple[str, int]:
     along = f"[{axis}]" if function in REDUCTIONS else ""
@@ -225,7 +225,7 @@ class Lowering:
         if isinstance(formula, Lost):
             raise Dependent
         if isinstance(formula, Formula) and _goes_in(self, formula):
-            formula = self.known[argument.name] = self._said(formula)
+            formula = self.known[argument.name] = self._define_formula(formula)
         return formula
 
     def view_of(self, name: str) -> View:
@@ -237,10 +237,10 @@ class Lowering:
         if isinstance(known, View):
             return known
         if isinstance(known, Formula):
-            return self._said(known)
+            return self._define_formula(known)
         raise _no_number(known)
 
-    def _said(self, formula: Formula) -> View:
+    def _define_formula(self, formula: Formula) -> View:
         """Arithmetic as a step, in the place where it was written, and only once."""
         if formula not in self._defined:
             here = self.call, self.time
@@ -320,7 +320,8 @@ class Lowering:
                 shape[weight.axis] = weight.stop - weight.start
             axes = [self.sizes.make(number(n)) if n != 1 else None for n in weight.laid_out(shape)]
             value = ModelValue(
-                tuple(weight.turned(axes) if weight.transposed else axes), param=weight.source
+                tuple(weight.swap_last_axes(axes) if weight.transposed else axes),
+                param=weight.source,
             )
             self._params[weight] = value
             self.weights[value] = weight
@@ -340,18 +341,18 @@ class Lowering:
         new = {factor for axis in axes for factor in axis} - {f for axis in view.base for f in axis}
         if not new:
             permuted = sorted(map(_keys, view.base)) == sorted(map(_keys, axes))
-            return self._arranged("T" if permuted else "R", view.value, view.base, axes)
+            return self._emit_arrangement("T" if permuted else "R", view.value, view.base, axes)
         factors = tuple((factor,) for axis in axes for factor in axis if factor not in new)
         value = view.value
         if factors != view.base:
             permuted = sorted(map(_keys, view.base)) == sorted(map(_keys, factors))
-            value = self._arranged("T" if permuted else "R", value, view.base, factors)
-        return self._arranged("BC", value, factors, axes)
+            value = self._emit_arrangement("T" if permuted else "R", value, view.base, factors)
+        return self._emit_arrangement("BC", value, factors, axes)
 
-    def _arranged(
+    def _emit_arrangement(
         self, operator: str, value: ModelValue, source: Sequence[Axis], target: Sequence[Axis]
     ) -> ModelValue:
-        source, target = _merged(source, target, self.sizes)
+        source, target = _merge_factors(source, target, self.sizes)
         factors = list(dict.fromkeys(factor for axis in (*source, *target) for factor in axis))
         places = {factor: place for place, factor in enumerate(factors)}
         arrangement = Arrangement(
@@ -374,7 +375,7 @@ class Lowering:
         value = self.lay_out(view, view.axes)
         return View(value, view.axes, view.axes)
 
-    def last_whole(self, view: View) -> View:
+    def isolate_last_axis(self, view: View) -> View:
         """A view whose last axis is the last axis of its value; other axes may stay."""
         if not view.axes or not view.axes[-1]:
             raise Unspeakable("its last axis has length 1")
@@ -440,7 +441,7 @@ def _goes_in(lowering: Lowering, formula: Formula) -> bool:
     return wide and len(inner) > len(outer) and inner[: len(outer)] == outer
 
 
-def _merged(
+def _merge_factors(
     source: Sequence[Axis], target: Sequence[Axis], sizes: SizeClasses
 ) -> tuple[Sequence[Axis], Sequence[Axis]]:
     """Factors that stay side by side are one."""

@@ -36,7 +36,7 @@ from xg_torch.importing.errors import (
     Unspeakable,
     first_line,
 )
-from xg_torch.importing.exported import Exported, read_exported, with_equal_sizes
+from xg_torch.importing.exported import Exported, read_graph, with_equal_sizes
 from xg_torch.importing.lower import lower
 from xg_torch.importing.names import identifier, names_file
 from xg_torch.importing.proof import ModelComparison, Witness, part, prove
@@ -122,7 +122,7 @@ def read_program(program: ExportedProgram, *, equal_sizes: bool = True) -> Expor
 
 def _read(data: bytes, file: str, live: Mapping[str, Array] = MappingProxyType({})) -> Exported:
     try:
-        return read_exported(with_weights(read_archive(data), live))
+        return read_graph(with_weights(read_archive(data), live))
     except Damaged as damage:
         raise DiagnosticError.of(NotAnArchive(file, str(damage))) from None
 
@@ -188,11 +188,11 @@ def trace(
     run asks for it. Raises DiagnosticError with all that is in the way.
     """
     called = name or _name(model)
-    _refuse_others(model, (*inputs, *named.values()), called)
-    return import_traced(_module(model), inputs, named, called)
+    _check_arguments(model, (*inputs, *named.values()), called)
+    return import_torch_module(_module(model), inputs, named, called)
 
 
-def _refuse_others(model: object, inputs: Iterable[object], name: str) -> None:
+def _check_arguments(model: object, inputs: Iterable[object], name: str) -> None:
     """Raise DiagnosticError for what is no model, or an input that is no tensor, as a tuple."""
     import torch
 
@@ -206,7 +206,7 @@ def _refuse_others(model: object, inputs: Iterable[object], name: str) -> None:
             raise DiagnosticError.of(NotLoaded(name, reason))
 
 
-def import_traced(
+def import_torch_module(
     module: nn.Module,
     inputs: tuple[Tensor, ...],
     named: Mapping[str, Tensor],
@@ -216,7 +216,7 @@ def import_traced(
     config: Mapping[str, Any] | None = None,
     saved: SavedTensors | None = None,
 ) -> Imported:
-    """A module, with all sizes free, or those of features fixed where the diagram needs that.
+    """Import a module with all sizes free, or with features fixed if the diagram needs that.
 
     If neither can be said, the reasons are those of the last that torch could trace: what is in
     the way of free sizes only is not in the way of the model.
@@ -225,7 +225,7 @@ def import_traced(
     for features in (True, False):
         try:
             with evaluating(module):
-                program = _exported(module, inputs, named, features=features)
+                program = _export_module(module, inputs, named, features=features)
             return import_program(
                 program,
                 name,
@@ -250,7 +250,7 @@ def _name(model: object) -> str:
 
 
 def _module(model: nn.Module | Callable[..., Any]) -> nn.Module:
-    """A module that calls the model, if it is none."""
+    """Return the model as a module: itself, or a module that calls it."""
     from torch import nn
 
     if isinstance(model, nn.Module):
@@ -296,7 +296,7 @@ def evaluating(module: nn.Module) -> Generator[None]:
             each.training = training
 
 
-def _exported(
+def _export_module(
     module: nn.Module, inputs: tuple[Tensor, ...], named: Mapping[str, Tensor], *, features: bool
 ) -> ExportedProgram:
     """The traced program, with as many sizes free as torch can leave; raises DiagnosticError.
@@ -368,7 +368,7 @@ def import_folder(folder: Path, name: str | None = None) -> Imported:
         named = f"names {kind}, which transformers does not have" if kind else "names no class"
         raise _refusal(folder, f"its {CONFIG} {named} (`architectures`)")
     with _quiet():
-        model = _loaded(getattr(transformers, kind), folder)
+        model = _load_model(getattr(transformers, kind), folder)
     inputs = example(model)
     if not inputs:
         raise _refusal(
@@ -376,7 +376,7 @@ def import_folder(folder: Path, name: str | None = None) -> Imported:
             f"{kind} reads {model.main_input_name}, of which no example is drawn here",
             "xg.trace(model, *inputs) takes an example of yours",
         )
-    return import_traced(
+    return import_torch_module(
         model,
         (),
         inputs,
@@ -428,7 +428,7 @@ def _config(folder: Path) -> Mapping[str, Any]:
     return cast("dict[str, Any]", config)
 
 
-def _loaded(kind: Any, folder: Path) -> Any:  # noqa: ANN401 - classes of transformers
+def _load_model(kind: Any, folder: Path) -> Any:  # noqa: ANN401 - classes of transformers
     """The model with its weights, computing attention by products that can be read."""
     try:
         model = kind.from_pretrained(

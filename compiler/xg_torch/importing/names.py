@@ -104,7 +104,7 @@ class Roles:
                 self.of.setdefault(step.data[1], "M")
 
     def _attention(self, softmax: ModelStep) -> None:
-        """Name what a softmax weighs: scores before it, values behind it."""
+        """Name the tensors around a softmax: Q, K and KT before it, and V after it."""
         scores = softmax.data[0]
         while scores in self.producer and self.producer[scores].operator in SCORES:
             scores = self.producer[scores].data[0]
@@ -127,7 +127,7 @@ class Roles:
                 self._output(step.outputs[0])
 
     def _output(self, value: ModelValue) -> None:
-        """The result of attention, and the projection behind it."""
+        """Name the result of attention, and the projection after it."""
         self.of.setdefault(value, "O")
         for step in self.steps:
             if value in step.data and step.operator in ("R", "T"):
@@ -231,7 +231,7 @@ class WeightLine:
     def text(self) -> str:
         """The line as written in the file."""
         names = ", ".join(self.params)
-        return f"{_quoted(self.tensor)} = {_quoted(f'{self.way} : {names}' if self.way else names)}"
+        return f"{_quote(self.tensor)} = {_quote(f'{self.way} : {names}' if self.way else names)}"
 
     @property
     def general(self) -> WeightLine | None:
@@ -267,7 +267,7 @@ def names_file(
     lines = list(_lines(sources, exported, saved))
     used = {weight.source for weight in sources.values()}
     tied = {
-        _renamed(name, saved): _renamed(of, saved)
+        _saved_name(name, saved): _saved_name(of, saved)
         for name, of in exported.tied.items()
         if of in used
     }
@@ -279,16 +279,16 @@ def names_file(
     if own:
         parts.append("# Its folder has these in a form that no line can say: " + ", ".join(own))
     if ignored:
-        parts.append("ignored = [" + ", ".join(map(_quoted, _patterns(ignored))) + "]")
+        parts.append("ignored = [" + ", ".join(map(_quote, _patterns(ignored))) + "]")
     parts += ["", "[tensors]", *_general(lines)]
     if tied:
-        parts += ["", "[tied]", *(f"{_quoted(k)} = {_quoted(v)}" for k, v in tied.items())]
+        parts += ["", "[tied]", *(f"{_quote(k)} = {_quote(v)}" for k, v in tied.items())]
     if config:
         kind = config.get("model_type")
         if isinstance(kind, str):
-            parts += ["", "[config.drawn]", f"model_type = {_quoted(kind)}"]
+            parts += ["", "[config.drawn]", f"model_type = {_quote(kind)}"]
         flat = {key: text for key, text in _flat(config) if key != "model_type"}
-        parts += ["", "[config.written]", *(f"{_quoted(k)} = {v}" for k, v in flat.items())]
+        parts += ["", "[config.written]", *(f"{_quote(k)} = {v}" for k, v in flat.items())]
     return "\n".join(parts) + "\n"
 
 
@@ -302,20 +302,20 @@ def _lines(
     for source, held in parts.items():
         held.sort(key=lambda item: item[1].start or 0)
         shape = exported.arrays[source].shape
-        if source in saved and _renamed(source, saved) == source:
+        if source in saved and _saved_name(source, saved) == source:
             places = np.arange(exported.arrays[source].size).reshape(shape)
             rows = [_row(item, places, saved[source]) for item in held]
             if all(rows):
                 yield from filter(None, rows)
                 continue
         yield WeightLine(
-            _renamed(source, saved),
+            _saved_name(source, saved),
             _layout([weight for _, weight in held], shape, source),
             tuple(path for path, _ in held),
         )
 
 
-def _renamed(source: str, saved: SavedTensors) -> str:
+def _saved_name(source: str, saved: SavedTensors) -> str:
     """The name of a tensor in the folder; its own where it is saved in another form."""
     whole = [each.name for each in saved.get(source, ()) if each.whole]
     return whole[0] if whole else source
@@ -328,7 +328,7 @@ def _names_of(source: str, saved: SavedTensors) -> list[str]:
 def _row(
     held: tuple[str, Weight], places: Array, saved: Sequence[SavedTensor]
 ) -> WeightLine | None:
-    """The line of a parameter of which each row is a tensor of its own, such as one expert."""
+    """Return the line of a parameter whose rows are separate tensors, such as experts."""
     path, weight = held
     starts = {int(each.places.min()): each for each in saved}
     lines: set[WeightLine] = set()
@@ -410,5 +410,5 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text)

@@ -88,7 +88,7 @@ def _one_of_ones(arrangement: Arrangement) -> bool:
 
 
 def spreads_in_front(step: ModelStep) -> bool:
-    """Whether BC only adds axes in front, so that the other operand says which."""
+    """Return whether BC only adds leading axes, so that the other operand tells which."""
     return step.operator == "BC" and _in_front(step.attrs["arrangement"])
 
 
@@ -163,7 +163,7 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
             return _call("topk", [str(dims[step.outputs[0].axes[-1]])])
         case "pick":
             axis = axis_name(step.data[0], attrs["axis"], dims)
-            return f"pick[{axis}]({dims.renamed(attrs['index'])})"
+            return f"pick[{axis}]({dims.rename_symbols(attrs['index'])})"
         case "slice":
             return _slice_text(step, dims)
         case "conv" | "maxpool" | "meanpool" | "upsample":
@@ -193,7 +193,7 @@ def _windows_text(step: ModelStep, own: list[str], dims: Dims) -> str:
 
 
 def _call(name: str, arguments: Iterable[str | None]) -> str:
-    """An operator with those of its arguments that say anything."""
+    """Write an operator with its arguments, leaving out empty ones."""
     words = ", ".join(filter(None, arguments))
     return f"{name}({words})" if words else name
 
@@ -207,7 +207,7 @@ def _scale(step: ModelStep, axes: Sequence[Size | None], dims: Dims) -> str:
 def _slice_text(step: ModelStep, dims: Dims) -> str:
     attrs = step.attrs
     axis = axis_name(step.data[0], attrs["axis"], dims)
-    start = dims.renamed(attrs["start"])
+    start = dims.rename_symbols(attrs["start"])
     if "before" in attrs:
         start = sum((dims[size] for size in attrs["before"]), ZERO)
     stop = start + dims[step.outputs[0].axes[attrs["axis"]]]
@@ -215,7 +215,7 @@ def _slice_text(step: ModelStep, dims: Dims) -> str:
 
 
 def source_text(step: ModelStep, dims: Dims) -> str:
-    """A node without operands, in front of a chain."""
+    """Write a node without operands, which starts a chain."""
     lengths = [str(dims[size]) for size in step.attrs["length"]]
     if step.operator == "range" and step.attrs["start"]:
         start = step.attrs["start"]

@@ -57,7 +57,7 @@ MADE_UP: Final = re.compile(r"(val_|onnx::|/|_|\d).*|.*_output_\d+|")
 ROUNDED: Final = 6e-8  # how far, in its own measure, float32 moves a number
 
 
-def simplified(nodes: Sequence[OnnxNode], arrays: dict[str, Array]) -> Iterator[OnnxNode]:
+def restore_linear(nodes: Sequence[OnnxNode], arrays: dict[str, Array]) -> Iterator[OnnxNode]:
     """The nodes in order, with linear layers as torch has them.
 
     A weight that was turned when it was exported is turned back, and has its own name again.
@@ -94,7 +94,7 @@ def _biases(nodes: Sequence[OnnxNode]) -> Mapping[str, str]:
 
 
 def _own_name(node: OnnxNode, biases: Mapping[str, str]) -> str:
-    """The name that the weight of a linear layer has in the model; empty where nothing says it."""
+    """Return a linear weight's name in the model, or an empty string if nothing tells it."""
     bias = biases.get(node.outputs[0], "")
     before, _, last = bias.rpartition(".")
     if "bias" in last and not MADE_UP.fullmatch(bias):
@@ -107,7 +107,7 @@ def _own_name(node: OnnxNode, biases: Mapping[str, str]) -> str:
     return f"{scope.path}.weight" if scope.kind.endswith("Linear") and scope.path else ""
 
 
-def unrounded(number: float, tolerance: float = ROUNDED) -> float:
+def unround(number: float, tolerance: float = ROUNDED) -> float:
     """The number that was rounded to this one: a short decimal, or a root of a simple fraction."""
     if not math.isfinite(number) or number == 0:
         return number
@@ -196,10 +196,12 @@ def from_proto(proto: Any, file: str) -> OnnxModel:  # noqa: ANN401 - a ModelPro
     roots = (each.kind for node in nodes for each in node.stack if not each.path)
     top = ModuleScope("", "", next(roots, "Model"))
     nodes = [replace(each, stack=(top, *(s for s in each.stack if s.path))) for each in nodes]
-    nodes = list(_within(nodes, {each.name for each in proto.graph.node if each.metadata_props}))
+    nodes = list(
+        _infer_stacks(nodes, {each.name for each in proto.graph.node if each.metadata_props})
+    )
     outputs = tuple(each.name for each in proto.graph.output)
     fixed = frozenset(arrays) - own
-    nodes = list(simplified(nodes, arrays))
+    nodes = list(restore_linear(nodes, arrays))
     read = {name for node in nodes for name in node.inputs} | set(outputs)
     used = {name: array for name, array in arrays.items() if name in read}
     return OnnxModel(tuple(inputs), tuple(nodes), used, fixed, outputs, proto)
@@ -243,7 +245,7 @@ def _attribute(value: Any) -> Any:  # noqa: ANN401 - of any kind
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, float):
-        return unrounded(value)
+        return unround(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
@@ -261,7 +263,7 @@ def _stack(node: Any) -> tuple[ModuleScope, ...]:  # noqa: ANN401 - a NodeProto
     """The modules around a node: what torch's exporter notes, or its path-like name."""
     noted = {each.key: each.value for each in node.metadata_props}
     paths, kinds = (
-        _listed(noted.get(f"pkg.torch.onnx.{key}", ""))
+        _parse_list(noted.get(f"pkg.torch.onnx.{key}", ""))
         for key in ("name_scopes", "class_hierarchy")
     )
     if paths and len(paths) == len(kinds):
@@ -276,7 +278,7 @@ def _stack(node: Any) -> tuple[ModuleScope, ...]:  # noqa: ANN401 - a NodeProto
     return tuple(scopes)
 
 
-def _within(nodes: Sequence[OnnxNode], noted: set[str]) -> Iterator[OnnxNode]:
+def _infer_stacks(nodes: Sequence[OnnxNode], noted: set[str]) -> Iterator[OnnxNode]:
     """The nodes, each that has no notes in the modules of both its neighbours that have some."""
     ends = [node.stack for node in nodes if node.name in noted]
     seen = 0
@@ -290,7 +292,7 @@ def _within(nodes: Sequence[OnnxNode], noted: set[str]) -> Iterator[OnnxNode]:
         yield node
 
 
-def _listed(text: str) -> list[str]:
+def _parse_list(text: str) -> list[str]:
     """``['', 'layers.0']`` as the exporter writes it."""
     try:
         found = ast.literal_eval(text)

@@ -18,7 +18,7 @@ import numpy as np
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import NotSpoken, first_line
-from xg_torch.importing.exported import Exported, ModuleScope, renamed
+from xg_torch.importing.exported import Exported, ModuleScope, with_names
 from xg_torch.importing.model import Imported, exported_program, import_read, read_program
 from xg_torch.importing.names import identifier
 from xg_torch.importing.onnx_file import (
@@ -57,10 +57,10 @@ def import_model(model: OnnxModel, file: str, name: str | None = None) -> Import
         raise refusal(file, str(reason)) from None
     refused = refused_nodes(model, {**values, **example})
     if refused:
-        raise DiagnosticError.of(*dict.fromkeys(map(_said, refused)))
+        raise DiagnosticError.of(*dict.fromkeys(map(_diagnostic, refused)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exported = _traced(OnnxModule(model).eval(), example, file)
+        exported = _trace(OnnxModule(model).eval(), example, file)
 
     def witness(arrays: Mapping[str, Array]) -> Sequence[Array]:
         """The outputs as the reference has them."""
@@ -92,7 +92,7 @@ def _reference(model: OnnxModel) -> Run:
 
 
 def _example(model: OnnxModel) -> dict[str, Array]:
-    """Inputs whose free axes have lengths that nothing else in the model has."""
+    """Draw inputs whose free axes have lengths that appear nowhere else in the model."""
     taken = {n for array in model.arrays.values() for n in array.shape}
     taken |= {n for each in model.inputs for n in each.axes if isinstance(n, int)}
     lengths: dict[object, int] = {}
@@ -115,7 +115,7 @@ def _example(model: OnnxModel) -> dict[str, Array]:
     return arrays
 
 
-def _traced(module: OnnxModule, example: Mapping[str, Array], file: str) -> Exported:
+def _trace(module: OnnxModule, example: Mapping[str, Array], file: str) -> Exported:
     """The program of the module, in the names and the modules that the file has."""
     import torch  # heavy
 
@@ -128,7 +128,7 @@ def _traced(module: OnnxModule, example: Mapping[str, Array], file: str) -> Expo
     try:
         program = exported_program(module, inputs, {}, [(free,), None], file)
     except OnnxRefused as node:
-        raise DiagnosticError.of(_said(node)) from None
+        raise DiagnosticError.of(_diagnostic(node)) from None
     exported = read_program(program)
     users = [entry.name for entry in exported.entries if entry.kind == "user"]
     taken = exported.metas.keys() - set(users)
@@ -145,8 +145,8 @@ def _traced(module: OnnxModule, example: Mapping[str, Array], file: str) -> Expo
         top = model.nodes[0].stack[:1]
         return model.nodes[int(steps[-1].partition(".")[2])].stack if steps else top
 
-    return renamed(exported, names, weights, stack)
+    return with_names(exported, names, weights, stack)
 
 
-def _said(refused: OnnxRefused) -> NotSpoken:
+def _diagnostic(refused: OnnxRefused) -> NotSpoken:
     return NotSpoken(refused.node.operator, refused.node.place, refused.reason)

@@ -21,7 +21,7 @@ from xg_torch.importing.onnx_file import (
     OnnxModel,
     OnnxNode,
     OnnxRefused,
-    unrounded,
+    unround,
 )
 from xg_torch.importing.onnx_rules import ONNX_RULES, OnnxCall, Value, as_tensor, plain
 
@@ -98,7 +98,7 @@ class OnnxModule(nn.Module):
             scaled = [factors[name] for name in node.inputs if name in factors]
             if node.operator == "MatMul" and scaled:
                 args = [values[factors.get(name, (name,))[0]] for name in node.inputs]
-                factor = unrounded(math.prod(by for _, by in scaled), ROUNDED * 2 * len(scaled))
+                factor = unround(math.prod(by for _, by in scaled), ROUNDED * 2 * len(scaled))
                 args.append(np.asarray(factor))
             values.update(zip(node.outputs, step(*args), strict=False))
         return tuple(as_tensor(values[name]) for name in self.model.outputs)
@@ -130,7 +130,7 @@ def refused_nodes(model: OnnxModel, values: Mapping[str, Array]) -> list[OnnxRef
     everything = {**model.arrays, **values}
     for node in model.nodes:
         try:
-            args = [_tried(node, everything, name) for name in node.inputs]
+            args = [_read_operand(node, everything, name) for name in node.inputs]
             with torch.no_grad():
                 run_node(node, args, [makers.get(name) for name in node.inputs])
         except OnnxRefused as refusal:
@@ -138,7 +138,7 @@ def refused_nodes(model: OnnxModel, values: Mapping[str, Array]) -> list[OnnxRef
     return found
 
 
-def _tried(node: OnnxNode, values: Mapping[str, Array], name: str) -> Value | None:
+def _read_operand(node: OnnxNode, values: Mapping[str, Array], name: str) -> Value | None:
     """An operand: integers may be sizes, which are known, and numbers with a point may not."""
     value = values.get(name) if name else None
     if value is None:

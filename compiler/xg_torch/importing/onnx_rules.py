@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812 - torch's own name for it
 
 from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import Unspeakable
-from xg_torch.importing.onnx_file import OnnxNode, unrounded
+from xg_torch.importing.onnx_file import OnnxNode, unround
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,7 +115,7 @@ def plain(value: Array) -> Any:  # noqa: ANN401 - a number of Python, or a size
     """The one number of an array; one that was rounded to float32 as it was before."""
     (item,) = value.reshape(-1)
     if value.dtype == np.float32:
-        return unrounded(float(item))
+        return unround(float(item))
     return item.item() if isinstance(item, np.generic) else item
 
 

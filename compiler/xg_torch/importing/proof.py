@@ -36,8 +36,8 @@ from xg_torch.importing.exported import (
     Exported,
     Ref,
     Unread,
+    clamp_size,
     needed_calls,
-    within,
 )
 from xg_torch.importing.lowering import LAYOUT
 from xg_torch.importing.views import Model, ModelValue, Weight
@@ -82,10 +82,10 @@ SPANS: Final[tuple[Span, ...]] = (None, (0.0, 1.0), (1.0, 2.0))  # in turn, for 
 
 
 def trials(exported: Exported) -> list[dict[str, int]]:
-    """Sizes to compare at: those of the trace, and others within the limits."""
+    """List the sizes to compare at: the traced ones, and others within the limits."""
     symbols = sorted(exported.limits)
     traced = {name: exported.traced.get(name, 5 + place) for place, name in enumerate(symbols)}
-    others = {name: within(exported.limits[name], traced[name] + 1) for name in symbols}
+    others = {name: clamp_size(exported.limits[name], traced[name] + 1) for name in symbols}
     return [traced, others] if symbols and others != traced else [traced]
 
 
@@ -146,7 +146,7 @@ def draw_inputs(
 
 
 def _padding(shape: list[int], rng: np.random.Generator, hidden: int | None) -> Array:
-    """1 at the beginning of every row, 0 behind: at most `hidden`, so that a window sees some."""
+    """Draw rows of 1s, then at most `hidden` 0s, so that every window sees some 1s."""
     if not shape:
         return np.ones((), np.int64)
     least = 1 if hidden is None else max(1, shape[-1] - hidden)
@@ -351,7 +351,7 @@ def part(array: Array, weight: Weight) -> Array:
     return array.swapaxes(-1, -2) if weight.transposed else array
 
 
-def as_stored(gradient: Array, weight: Weight) -> Array:
+def restore_axes(gradient: Array, weight: Weight) -> Array:
     """The gradient of a parameter with its axes as the model has them."""
     if weight.kernel:
         return np.moveaxis(gradient, (-2, -1), (1, 0))
@@ -427,16 +427,16 @@ class _Comparison:
             self._ask(self.witness, inputs)
 
     def _parameters(self, *, moved: bool) -> Arrays:
-        """The same at all sizes: to draw those of a large model takes longer than to use them."""
+        """Draw the parameters once for all sizes, because drawing large ones is slow."""
         if moved not in self.drawn:
             rng = np.random.default_rng(2)
             self.drawn = {moved: parameters(self.exported, rng, moved=moved)}
         return self.drawn[moved]
 
     def _ask(self, witness: Witness, inputs: Arrays) -> None:
-        """Compare the outputs with those of the source, in the precision of its weights."""
+        """Compare the outputs with the source's, in the precision of its weights."""
         params = self._parameters(moved=False)
-        results, _ = self.module.forward(*self._given(params, inputs))
+        results, _ = self.module.forward(*self._diagram_arrays(params, inputs))
         unique = dict(zip(self.model.outputs, witness(inputs), strict=True))
         double = all(array.dtype == np.float64 for array in unique.values())
         tolerance = agreement.OTHER_PROGRAM if double else agreement.OTHER_FLOAT32
@@ -444,7 +444,7 @@ class _Comparison:
         for (name, array), expected in zip(results.items(), unique.values(), strict=True):
             self._hold(f"output {name}", array, expected)
 
-    def _given(self, params: Arrays, inputs: Arrays) -> tuple[Arrays, Arrays]:
+    def _diagram_arrays(self, params: Arrays, inputs: Arrays) -> tuple[Arrays, Arrays]:
         """Parameters and inputs under the names of the diagram, floats in float64."""
         arrays = {**self.exported.arrays, **params}  # buffers have the model's own type
         own = {
@@ -463,7 +463,7 @@ class _Comparison:
     ) -> None:
         import torch
 
-        own, arrays = self._given(params, inputs)
+        own, arrays = self._diagram_arrays(params, inputs)
         names = dict(zip(self.model.inputs, self.program.inputs, strict=True))
         results, saved = self.module.forward(own, arrays)
         unique = dict(zip(self.model.outputs, outputs, strict=True))
@@ -494,7 +494,7 @@ class _Comparison:
             if weight.frozen:
                 continue
             name, whole = weight.source, params[weight.source].shape
-            gradient = as_stored(gradients.pop(path), weight)
+            gradient = restore_axes(gradients.pop(path), weight)
             gradient = gradient.reshape(whole) if weight.flat else gradient
             if gradient.shape == whole:
                 sums[name] = sums[name] + gradient if name in sums else gradient

@@ -62,7 +62,7 @@ class Turns:
 
 
 def turns_of(found: Array, width: int) -> Turns:
-    """The turns whose speeds these are; with a base alone where there are none.
+    """Find the turns that have these speeds; if none fit, return a base without slowing.
 
     The second pair tells the base, or the last two where even the second is slowed.
     """
@@ -71,7 +71,9 @@ def turns_of(found: Array, width: int) -> Turns:
     plain = Turns(_base(float(found[1]), width))
     bases = plain.base, _base(float(found[-1]) / max(float(found[-2]), 1e-30), width)
     slowed = [
-        of(found, Turns(base).speeds(width), base) for of in (_slowed, _by_pairs) for base in bases
+        of(found, Turns(base).speeds(width), base)
+        for of in (_by_turns, _by_pairs)
+        for base in bases
     ]
     for turns in (plain, *slowed):
         if np.allclose(turns.speeds(width), found, rtol=SURE, atol=0):
@@ -82,15 +84,15 @@ def turns_of(found: Array, width: int) -> Turns:
 def scaled(turns: Turns, height: float) -> Turns:
     """The turns whose tables are so high; of YaRN by its factor, where that is as good."""
     usual = 0.1 * math.log(turns.slowed[0][1]) + 1 if turns.pairs else 1.0
-    return replace(turns, scale=usual if abs(usual - height) < 1e-6 else _rounded(height))
+    return replace(turns, scale=usual if abs(usual - height) < 1e-6 else _round_if_close(height))
 
 
-def _slowed(found: Array, plain: Array, base: float) -> Turns:
+def _by_turns(found: Array, plain: Array, base: float) -> Turns:
     """The numbers by which slow pairs are slowed, if the last pair is one of them."""
     ratio = found / plain
     if not 0 < ratio[-1] < 1 - SURE:
         return Turns(base)
-    factor = _rounded(1 / float(ratio[-1]))
+    factor = _round_if_close(1 / float(ratio[-1]))
     kept = (ratio - 1 / factor) / (1 - 1 / factor)
     between = np.flatnonzero((kept > SURE) & (kept < 1 - SURE))
     whole = plain[kept >= 1 - SURE]
@@ -103,8 +105,8 @@ def _slowed(found: Array, plain: Array, base: float) -> Turns:
         slope = (kept[between[0]] + below) / plain[between[0]]
     else:
         slope = (1 + below) / (whole[-1] if len(whole) else plain[0])
-    high = _rounded(LOW + 1 / float(below))
-    trained = _rounded(2 * math.pi * float(slope) * (high - LOW))
+    high = _round_if_close(LOW + 1 / float(below))
+    trained = _round_if_close(2 * math.pi * float(slope) * (high - LOW))
     return Turns(base, (("factor", factor), ("low", LOW), ("high", high), ("trained", trained)))
 
 
@@ -113,7 +115,7 @@ def _by_pairs(found: Array, plain: Array, base: float) -> Turns:
     ratio, width = found / plain, 2 * len(found)
     if not 0 < ratio[-1] < 1 - SURE:
         return Turns(base)
-    factor = _rounded(1 / float(ratio[-1]))
+    factor = _round_if_close(1 / float(ratio[-1]))
     kept = (ratio - 1 / factor) / (1 - 1 / factor)
     first = int(np.flatnonzero(kept >= 1 - SURE)[-1]) if kept[0] >= 1 - SURE else 0
     last = int(np.flatnonzero(kept <= SURE)[0])
@@ -127,7 +129,7 @@ def _by_pairs(found: Array, plain: Array, base: float) -> Turns:
 
 
 def _pair(turns: float, trained: float, base: float, width: int) -> float:
-    """The pair of so many turns in the trained positions, as a real number."""
+    """Return the pair that makes this many turns in the trained positions, as a real number."""
     return width * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))
 
 
@@ -148,7 +150,7 @@ def _base(angle: float, width: int) -> float:
     return rounded if abs(rounded / exact - 1) < 1e-4 else exact
 
 
-def _rounded(exact: float) -> float:
+def _round_if_close(exact: float) -> float:
     """A number as configurations have it, if it is as good: tables are rounded to float32."""
     rounded = float(f"{exact:.4g}")
     return rounded if abs(rounded - exact) < 1e-5 * abs(exact) else exact
@@ -204,12 +206,13 @@ def positions(lowering: Lowering, known: Known) -> View | None:
     value = lowering.emit("range", (), (size,), kind="int", start=starts.pop(), length=(size,))
     own: Axis = (Factor.of(size),)
     axes = tuple(
-        own if place == axis else _repeated(lowering, dim) for place, dim in enumerate(known.shape)
+        own if place == axis else _repeat_axis(lowering, dim)
+        for place, dim in enumerate(known.shape)
     )
     return View(value, (own,), axes)
 
 
-def _repeated(lowering: Lowering, dim: Dim) -> Axis:
+def _repeat_axis(lowering: Lowering, dim: Dim) -> Axis:
     return () if dim.constant == 1 else (Factor.of(lowering.sizes.make(dim)),)
 
 
@@ -299,7 +302,7 @@ def along_positions(lowering: Lowering, fixed: Fixed) -> int:
 def rotary_turns(
     lowering: Lowering, cosine: Fixed, sine: Fixed, layout: Layout | None
 ) -> Turns | None:
-    """The rotary positions of which two tables [.., S, .., D_h] are the cosines and sines.
+    """Find the turns whose cosines and sines two tables [.., S, .., D_h] hold.
 
     Without a layout they have one angle for each pair: [.., S, .., D_h/2].
     """
@@ -386,7 +389,7 @@ def rope(lowering: Lowering, view: View, place: int, turns: Turns, layout: Layou
 
 
 def _made_by(lowering: Lowering, value: ModelValue, *operators: str) -> ModelStep | None:
-    """The step that made a value, behind any R of it."""
+    """Return the step that made a value, looking through any R; None for other operators."""
     step = lowering.producer.get(value)
     while step is not None and step.operator == "R" and "R" not in operators:
         step = lowering.producer.get(step.data[0])
@@ -414,7 +417,7 @@ def _rotary_pair(
 
 
 def _halves(lowering: Lowering, view: View) -> ModelValue | None:
-    """The tensor of which this is ``[-second half, first half]``."""
+    """Return the tensor x if a view is ``[-second half of x, first half of x]``."""
     pair = _rotary_pair(lowering, view, "slice")
     if pair is None:
         return None
@@ -425,7 +428,7 @@ def _halves(lowering: Lowering, view: View) -> ModelValue | None:
 
 
 def _neighbours(lowering: Lowering, view: View) -> ModelValue | None:
-    """The tensor of which this is ``[-odd columns, even columns]``, one beside the other."""
+    """Return the tensor x if a view pairs x's negated odd columns with its even columns."""
     pair = _rotary_pair(lowering, view, "pick")
     if pair is None:
         return None
@@ -461,7 +464,7 @@ def coordinate(
 
 
 def put_together(lowering: Lowering, items: Sequence[Known], *, beside: bool) -> View | None:
-    """The RoPE of which two tensors are the coordinates; None where there are none.
+    """Return the RoPE whose coordinates two tensors are; None if neither is a coordinate.
 
     The two of a pair come `beside` each other on an axis of their own, or all first ones in front.
     """
@@ -481,16 +484,16 @@ def put_together(lowering: Lowering, items: Sequence[Known], *, beside: bool) ->
     if (x2, x1) != (_origin(lowering, two.along), _origin(lowering, two.across)):
         raise problem
     turns, again = (rotary_turns(lowering, each.cosine, each.sine, None) for each in (one, two))
-    seen = {_seen(view) for view in (one.along, one.across, two.along, two.across)}
+    seen = {_axis_places(view) for view in (one.along, one.across, two.along, two.across)}
     places = seen.pop()
     if turns is None or turns != again or places is None or seen:
         raise problem
-    made = _turned(lowering, one, x1, turns, places)
+    made = _apply_turns(lowering, one, x1, turns, places)
     return _in_order(lowering, made, x1[1], beside=beside)
 
 
 def _origin(lowering: Lowering, view: View) -> Origin | None:
-    """The tensor of which a view has the first (0) or the second (1) numbers of all pairs."""
+    """Return the tensor whose pairs' first (0) or second (1) numbers a view has, and which."""
     step = lowering.producer.get(view.value)
     if step is None or step.attrs.get("axis") != -1:
         return None
@@ -530,7 +533,7 @@ def _bare(lowering: Lowering, value: ModelValue) -> ModelValue:
     return step.data[0] if added else value
 
 
-def _seen(view: View) -> tuple[int | None, ...] | None:
+def _axis_places(view: View) -> tuple[int | None, ...] | None:
     """The place of each axis in the value, None for one of length 1; no axis is part of another."""
     base = [axis for axis in view.base if axis]
     if any(axis not in base for axis in view.axes if axis) or view.axes[-1:] != tuple(base[-1:]):
@@ -538,7 +541,7 @@ def _seen(view: View) -> tuple[int | None, ...] | None:
     return tuple(base.index(axis) if axis else None for axis in view.axes)
 
 
-def _turned(
+def _apply_turns(
     lowering: Lowering,
     one: TurnedCoordinate,
     origin: Origin,
@@ -576,7 +579,7 @@ FAR_AT_MOST: Final = 1024  # a table of all pairs up to there is still small
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The legend's `buckets`: how many there are, where the last one begins, and of which keys."""
+    """Hold the parameters of the legend's `buckets`: count, start of the last, and direction."""
 
     count: int
     far: int
@@ -602,8 +605,8 @@ class Buckets:
         return np.minimum(near, self.own - 1).astype(np.int64) + later
 
 
-def bucketed(lowering: Lowering, known: Known, rows: Size) -> View | None:
-    """``buckets(S, S, N_B, S_far)`` as indices of a table of so many rows; None if it is none."""
+def bucket_indices(lowering: Lowering, known: Known, rows: Size) -> View | None:
+    """Return ``buckets(S, S, N_B, S_far)`` as indices of a table's rows, else None."""
     count = lowering.sizes.dim(rows).constant
     if not isinstance(known, Fixed) or len(known.shape) < 2 or count is None:
         return None

@@ -39,7 +39,7 @@ def as_mask(lowering: Lowering, known: Known, form: str) -> Mask:
     raise Unspeakable("its mask is none that the language knows")
 
 
-def masked(
+def mask_scores(
     lowering: Lowering, scores: View, known: Known | None, *, causal: bool, scale: float
 ) -> View:
     """``SM(scale, causal)<-M``: scores times a number, hidden where a mask says so."""
@@ -48,8 +48,10 @@ def masked(
     return show(lowering, scores, mask, causal=causal, scale=scale)
 
 
-def biased(lowering: Lowering, scores: View, bias: View, *, causal: bool, scale: float) -> View:
-    """Scores times a number, plus numbers of which a mask may have hidden some: SM comes last."""
+def bias_scores(
+    lowering: Lowering, scores: View, bias: View, *, causal: bool, scale: float
+) -> View:
+    """Scale scores and add a bias that a mask may partly hide: SM comes last."""
     if scale != 1.0:
         scores = show(lowering, scores, None, causal=False, scale=scale)
     hiding = list[ModelStep]()
@@ -94,7 +96,7 @@ def show(
     if band != Visible():
         _refuse_uneven(lowering, scores)
     causal = band == Visible(after=0)
-    scores, scale = _scaled(lowering, scores, scale)
+    scores, scale = _split_scale(lowering, scores, scale)
     product = lowering.made_by(scores, "•")
     contracted = product.attrs.get("contracted", ()) if product is not None else ()
     attrs: dict[str, Any] = {"c": scale, "causal": causal, "contracted": contracted}
@@ -130,12 +132,12 @@ def _near(lowering: Lowering, scores: View, band: Visible) -> View:
         name, shown, box = "Band", "and(before >= i - j, after >= j - i)", (before, after)
     signature = f"(a [.., S, T]; {'w' if len(box) == 1 else 'before, after'})"
     made = WrittenOperator(name, signature, _HIDE.format(shown))
-    scores = lowering.last_whole(scores)
+    scores = lowering.isolate_last_axis(scores)
     words = tuple(map(str, box))
     return lowering.keep("defined", scores, definition=made, box=words, reach=before)
 
 
-def _scaled(lowering: Lowering, scores: View, scale: float) -> tuple[View, float]:
+def _split_scale(lowering: Lowering, scores: View, scale: float) -> tuple[View, float]:
     """Scores before they were scaled, and by what in all."""
     step = lowering.made_by(scores, "scale")
     if step is None or scale != 1.0:
@@ -188,7 +190,7 @@ def add(lowering: Lowering) -> Known:
         return turned
     if isinstance(b, Fixed):
         return _add_table(lowering, lowering.view(tensor(a)), b)
-    if isinstance(a, int | float) or isinstance(b, int | float) or _joined(a, b):
+    if isinstance(a, int | float) or isinstance(b, int | float) or _is_arithmetic(a, b):
         return combine("add", a, b)
     return together(lowering, "⊕", lowering.view(a), lowering.view(b))
 
@@ -239,7 +241,7 @@ def _lacks(a: View, b: View) -> bool:
     )
 
 
-def _joined(a: Operand, b: Operand) -> bool:
+def _is_arithmetic(a: Operand, b: Operand) -> bool:
     """Whether arithmetic continues: an operand that has no node yet, and shares tensors with it."""
     if not isinstance(a, Formula | View) or not isinstance(b, Formula | View):
         return False
@@ -269,13 +271,13 @@ def multiply(lowering: Lowering) -> Known:
         return _turning(lowering, tensor(a), b)
     if isinstance(a, Mask) or isinstance(b, Mask | Fixed):
         raise Unspeakable("it multiplies by a mask")
-    if isinstance(a, int | float) or isinstance(b, int | float) or _joined(a, b):
+    if isinstance(a, int | float) or isinstance(b, int | float) or _is_arithmetic(a, b):
         return combine("mul", a, b)
     if _norm_weight(a, b):
         assert isinstance(a, View | Formula)
         return combine("mul", b, a) if _slim(a) else combine("mul", a, b)
     first, second = lowering.view(tensor(a)), lowering.view(tensor(b))
-    return _gated(lowering, first, second) or together(lowering, "⊙", first, second)
+    return _emit_gate(lowering, first, second) or together(lowering, "⊙", first, second)
 
 
 def _turning(lowering: Lowering, known: Known, table: Fixed) -> Turning:
@@ -307,7 +309,7 @@ def _slim(known: Formula | View) -> bool:
     return all(is_narrow(view) for view in _views(known))
 
 
-def _gated(lowering: Lowering, a: View, b: View) -> View | None:
+def _emit_gate(lowering: Lowering, a: View, b: View) -> View | None:
     for gate, other in ((a, b), (b, a)):
         for activation, operator in (("SiLU", "SwiGLU"), ("sigmoid", "GLU")):
             step = lowering.made_by(gate, activation)
@@ -434,19 +436,19 @@ def both(lowering: Lowering) -> Known:
     """Two masks that must both hold."""
     a, b = (_mask(lowering, name) for name in ("self", "other"))
     if a.negated or b.negated:
-        a, b = _unfolded(a), _unfolded(b)
+        a, b = _push_negation(a), _push_negation(b)
     return Mask((*a.parts, *b.parts))
 
 
 def either(lowering: Lowering) -> Known:
     """One of two masks: what hides if any of two hides."""
-    a, b = (_unfolded(_flipped(_mask(lowering, name))) for name in ("self", "other"))
+    a, b = (_push_negation(_negate(_mask(lowering, name))) for name in ("self", "other"))
     return Mask((*a.parts, *b.parts), negated=True)
 
 
 def negation(lowering: Lowering) -> Known:
     """The negation of a mask."""
-    return _flipped(_mask(lowering, "self"))
+    return _negate(_mask(lowering, "self"))
 
 
 def _mask(lowering: Lowering, name: str) -> Mask:
@@ -456,11 +458,11 @@ def _mask(lowering: Lowering, name: str) -> Mask:
     return as_mask(lowering, mask, "bool")
 
 
-def _flipped(mask: Mask) -> Mask:
+def _negate(mask: Mask) -> Mask:
     return replace(mask, negated=not mask.negated)
 
 
-def _unfolded(mask: Mask) -> Mask:
+def _push_negation(mask: Mask) -> Mask:
     """A mask that is not negated as a whole."""
     if not mask.negated:
         return mask
@@ -472,7 +474,7 @@ def _unfolded(mask: Mask) -> Mask:
 
 def masked_fill(lowering: Lowering) -> Known:
     """Scores, or zeros that will be added to scores, hidden where a mask holds."""
-    mask = _flipped(_mask(lowering, "mask"))
+    mask = _negate(_mask(lowering, "mask"))
     value = operand(lowering, "value")
     formula = lowering.known_of("self")
     if not isinstance(value, int | float) or value > HIDDEN:
@@ -487,7 +489,7 @@ def where(lowering: Lowering) -> Known:
     mask = _mask(lowering, "condition")
     a, b = operands(lowering)
     if isinstance(a, int | float) and a <= HIDDEN:
-        mask, a, b = _flipped(mask), b, a
+        mask, a, b = _negate(mask), b, a
     if not isinstance(b, int | float) or b > HIDDEN:
         raise Unspeakable("it chooses between tensors")
     if a == 0:

@@ -42,7 +42,7 @@ def _regroup(lowering: Lowering, view: View) -> View:
     last = set(view.axes[-1]) if view.axes else set[Factor]()
     homes = [axis for axis in view.base if last & set(axis)]
     heads = len(homes) > 1 and len(view.axes) > 1
-    return lowering.last_whole(view) if heads and not view.repeats else view
+    return lowering.isolate_last_axis(view) if heads and not view.repeats else view
 
 
 def _expand(lowering: Lowering, view: View) -> View:
@@ -78,7 +78,7 @@ def _squeeze(lowering: Lowering, view: View) -> View:
     return view.with_axes(axis for i, axis in enumerate(view.axes) if i != gone or axis)
 
 
-def _same(lowering: Lowering, view: View) -> View:
+def _identity(lowering: Lowering, view: View) -> View:
     return view
 
 
@@ -92,7 +92,7 @@ def _repeat(lowering: Lowering, view: View) -> View:
     return expand(view, shape, lowering.sizes)
 
 
-def _interleaved(lowering: Lowering, view: View) -> View:
+def _interleave(lowering: Lowering, view: View) -> View:
     """Every position as often as a number says, beside itself."""
     axis = place_of(lowering, "dim", len(view.axes))
     times = Factor.of(lowering.sizes.make(number(lowering.integer_of("repeats"))))
@@ -111,7 +111,7 @@ def _select(lowering: Lowering, view: View) -> View:
 def _slice(lowering: Lowering, view: View) -> View:
     axis = place_of(lowering, "dim", len(view.axes), 0)
     if lowering.integer_of("step", 1) != 1:
-        return _every_other(lowering, view, axis)
+        return _strided_slice(lowering, view, axis)
     length = view.shape(lowering.sizes)[axis]
     taken = lowering.shape_of_output()[axis]
     if taken == length:
@@ -126,7 +126,7 @@ def start_of(lowering: Lowering, length: Dim) -> Dim:
     return length + start if (start.constant or 0) < 0 else start
 
 
-def _every_other(lowering: Lowering, view: View, axis: int) -> View:
+def _strided_slice(lowering: Lowering, view: View, axis: int) -> View:
     """The even or the odd positions of an axis: one of each pair."""
     step, start = lowering.integer_of("step"), lowering.integer_of("start", 0)
     # Merged axes, as tokens and their experts, stay apart in the value.
@@ -227,7 +227,7 @@ def _stretch(
 
 
 def _part_of_weight(lowering: Lowering, value: ModelValue, part: Weight) -> ModelValue:
-    """A part of a parameter is a parameter; its other axes are those of the whole."""
+    """Declare part of a parameter as a parameter; its other axes equal the whole's."""
     model_value = lowering.weight(part)
     for place, (mine, its) in enumerate(zip(model_value.axes, value.axes, strict=True)):
         if place != part.axis:
@@ -348,7 +348,7 @@ RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("view", "reshape", "_unsafe_view", "unflatten", "flatten"), _regroup),
     **dict.fromkeys(("expand", "expand_as"), _expand),
     **dict.fromkeys(
-        ("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "positive"), _same
+        ("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "positive"), _identity
     ),
     "transpose": _transpose,
     "swapaxes": _transpose,
@@ -358,7 +358,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
     "repeat": _repeat,
-    "repeat_interleave": _interleaved,
+    "repeat_interleave": _interleave,
     "select": _select,
     "slice": _slice,
 }
@@ -386,7 +386,7 @@ def laid_out(lowering: Lowering, name: str) -> Known:
     return Mask(tuple(parts), formula.negated, formula.form)
 
 
-def indexed(lowering: Lowering) -> Known:
+def index_layout(lowering: Lowering) -> Known:
     """Indexing a mask or integers along every axis with all positions, which is a layout."""
     formula, indices = lowering.known_of("self"), lowering.argument("indices")
     assert isinstance(indices, tuple)
@@ -468,7 +468,7 @@ def joined(lowering: Lowering, views: Sequence[View], axis: int, length: Size | 
                 lowering.sizes.equal(mine, its)
     axes = list(values[0].axes)
     place = axis - len(axes)
-    axes[axis] = _tiled(lowering, values, place)
+    axes[axis] = _source_axis(lowering, values, place)
     if axes[axis] is None:
         axes[axis] = length
     value = lowering.emit("C", values, axes, kind=values[0].kind, axis=place)
@@ -482,8 +482,8 @@ def _is_empty(lowering: Lowering, item: Argument) -> bool:
     return isinstance(item, Ref) and any(dim.constant == 0 for dim in lowering.shape(item.name))
 
 
-def _tiled(lowering: Lowering, parts: Sequence[ModelValue], place: int) -> Size | None:
-    """The axis that the parts were cut from, one behind the other, and keep their places of."""
+def _source_axis(lowering: Lowering, parts: Sequence[ModelValue], place: int) -> Size | None:
+    """Return the axis that the parts were cut from, if they cover it in order; else None."""
     cuts = [_cut_before(lowering, part, place) for part in parts]
     source: Size | None = None
     end = ZERO
@@ -567,7 +567,7 @@ def _write(lowering: Lowering, known: Known | None) -> View:
         if not isinstance(whole, Blank) or any(_meet(known, part) for part, _ in whole.written):
             raise Unspeakable("it writes into a tensor twice")
         written = (*whole.written, (known, view))
-        lowering.known[known.name] = _whole(lowering, Blank(whole.shape, written))
+        lowering.known[known.name] = _join_parts(lowering, Blank(whole.shape, written))
     return view
 
 
@@ -579,7 +579,7 @@ def _meet(one: BlankPart, other: BlankPart) -> bool:
     )
 
 
-def _whole(lowering: Lowering, blank: Blank) -> Known:
+def _join_parts(lowering: Lowering, blank: Blank) -> Known:
     """A tensor as what its parts are together, if they are all there and side by side."""
     axis, end = blank.written[0][0].axis, ZERO
     waiting = list(blank.written)

@@ -12,8 +12,8 @@ from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import Ref, reads
 from xg_torch.importing.fixed import Formula, FormulaPart, Known, Lost, Operand
 from xg_torch.importing.lowering import Lowering, combine
-from xg_torch.importing.recognize import bucketed, constant_row, positions
-from xg_torch.importing.rules_elementwise import biased, masked, plain, show
+from xg_torch.importing.recognize import bucket_indices, constant_row, positions
+from xg_torch.importing.rules_elementwise import bias_scores, mask_scores, plain, show
 from xg_torch.importing.rules_layout import add_bias, cut, joined, place_of
 from xg_torch.importing.views import Axis, Factor, ModelValue, Size, View, align, length
 
@@ -35,7 +35,7 @@ def _straight(lowering: Lowering, first: View, second: View) -> tuple[View, View
     """The same with both last axes in the order of their values; None if they are, or differ."""
     one, other = _order(lowering, first), _order(lowering, second)
     if one is not None and one == other:
-        return _ordered(lowering, first), _ordered(lowering, second)
+        return _order_last_axis(lowering, first), _order_last_axis(lowering, second)
     parts, others = (_parts(lowering, view) for view in (first, second))
     if len(parts) != len(others):
         return None
@@ -73,7 +73,7 @@ def _home(view: View) -> Axis | None:
     return next((axis for axis in view.base if set(axis) == set(view.axes[-1])), None)
 
 
-def _ordered(lowering: Lowering, view: View) -> View:
+def _order_last_axis(lowering: Lowering, view: View) -> View:
     """A view whose last axis is an axis of the value as it is."""
     home = _home(view)
     size = None if home is None else lowering.join(home)
@@ -117,7 +117,7 @@ def linear(lowering: Lowering) -> View:
 
 def project(lowering: Lowering, x: View, matrix: ModelValue, bias: object = None) -> View:
     """``x • W ⊕ BC(b)`` with W [in, out]; the other axes of x stay as they are seen."""
-    x = lowering.last_whole(x)
+    x = lowering.isolate_last_axis(x)
     if len(x.base) < 2:
         raise Unspeakable("it multiplies a vector, and • takes two axes")
     inner, outer = matrix.axes
@@ -193,7 +193,7 @@ def _batch(lowering: Lowering, view: View) -> list[Axis]:
 
 
 def _shared(second: View, batch: list[Axis]) -> list[Axis]:
-    """The axes of a second operand without those in front along which it is the same."""
+    """Return a second operand's axes without the leading ones along which it repeats."""
     while batch and batch[0] and second.repeats.issuperset(batch[0]):
         batch = batch[1:]
     return batch
@@ -213,7 +213,10 @@ def _hint_product(lowering: Lowering, first: View, second: View) -> None:
     weighs = any(lowering.made_by(first, operator) for operator in ("S", "DO"))
     head = second.axes[-1] if weighs else contracted
     if len(head) == 1 and lowering.sizes.dim(head[0].size).constant:
-        other = weighs and _scored(lowering, first) not in (None, lowering.sizes.dim(head[0].size))
+        other = weighs and _score_width(lowering, first) not in (
+            None,
+            lowering.sizes.dim(head[0].size),
+        )
         lowering.sizes.hint(head[0].size, "D_v" if other else "D_h", 3)
         cut = lowering.made_by(second, "slice") if other else None
         both = None if cut is None else cut.data[0].axes[-1]
@@ -221,8 +224,8 @@ def _hint_product(lowering: Lowering, first: View, second: View) -> None:
             lowering.sizes.hint(both, "D_kv", 3)
 
 
-def _scored(lowering: Lowering, weights: View) -> Dim | None:
-    """The length of the axis over which the scores behind weights are sums."""
+def _score_width(lowering: Lowering, weights: View) -> Dim | None:
+    """Return the length of the axis that the scores of these weights sum over, if known."""
     step = lowering.producer.get(weights.value)
     while step is not None and step.operator in (*SCORES, "S", "DO"):
         step = lowering.producer.get(step.data[0])
@@ -246,17 +249,17 @@ def _fresh(view: View) -> View:
     """The same view with factors of its own: a product of a tensor with itself has two of each."""
     new = {factor: Factor.of(factor.size) for axis in (*view.base, *view.axes) for factor in axis}
 
-    def renewed(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    def renew(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple(tuple(new[factor] for factor in axis) for axis in axes)
 
-    return View(view.value, renewed(view.base), renewed(view.axes))
+    return View(view.value, renew(view.base), renew(view.axes))
 
 
 def attention(lowering: Lowering) -> View:
     """`scaled_dot_product_attention`: • SM S DO •."""
     query, key, value = (lowering.view_of(name) for name in ("query", "key", "value"))
     if lowering.argument("enable_gqa", False):
-        key, value = (_grouped(lowering, query, view) for view in (key, value))
+        key, value = (_repeat_groups(lowering, query, view) for view in (key, value))
     _hint_heads(lowering, query)
     width = query.shape(lowering.sizes)[-1].constant
     scale = lowering.argument("scale")
@@ -269,10 +272,10 @@ def attention(lowering: Lowering) -> View:
     causal = bool(lowering.argument("is_causal", False))
     formula: Known | None = None if mask is None else lowering.look(mask)
     if isinstance(formula, View) and formula.value.kind == "float":
-        shown = biased(lowering, scores, formula, causal=causal, scale=factor)
+        shown = bias_scores(lowering, scores, formula, causal=causal, scale=factor)
     else:
-        shown = masked(lowering, scores, formula, causal=causal, scale=factor)
-    weights = lowering.keep("S", lowering.last_whole(shown))
+        shown = mask_scores(lowering, scores, formula, causal=causal, scale=factor)
+    weights = lowering.keep("S", lowering.isolate_last_axis(shown))
     p = lowering.number_of("dropout_p", 0.0)
     if p:
         weights = lowering.keep("DO", weights, p=p)
@@ -285,7 +288,7 @@ def _hint_heads(lowering: Lowering, query: View) -> None:
         lowering.sizes.hint(query.axes[3][0].size, "D_h", 8)
 
 
-def _grouped(lowering: Lowering, query: View, view: View) -> View:
+def _repeat_groups(lowering: Lowering, query: View, view: View) -> View:
     """Keys or values of fewer heads, each repeated for its group of queries."""
     heads, own = query.shape(lowering.sizes)[-3], view.shape(lowering.sizes)[-3]
     if heads == own:
@@ -317,7 +320,7 @@ def embedding(lowering: Lowering) -> View:
         front = tuple(() for _ in lowering.shape_of_output()[:-1])
         tail: Axis = (Factor.of(width),)
         return View(picked, (tail,), (*front, tail))
-    found = bucketed(lowering, formula, rows)
+    found = bucket_indices(lowering, formula, rows)
     if found is not None:
         lowering.sizes.hint(width, "N_H", 6)
         bias = _rows(lowering, found, table, width)
@@ -366,7 +369,7 @@ def softmax(lowering: Lowering) -> View:
     view = _scores(lowering)
     if place_of(lowering, "dim", len(view.axes)) != len(view.axes) - 1:
         raise Unspeakable("its softmax goes over an axis that is not the last")
-    scores = show(lowering, lowering.last_whole(view), None, causal=False)
+    scores = show(lowering, lowering.isolate_last_axis(view), None, causal=False)
     return lowering.keep("S", scores)
 
 
@@ -398,7 +401,7 @@ def maximum(lowering: Lowering) -> tuple[Known, Known]:
 
 def layer_norm(lowering: Lowering) -> View:
     """Layer normalization of the last axis."""
-    view = lowering.last_whole(lowering.view_of("input"))
+    view = lowering.isolate_last_axis(lowering.view_of("input"))
     shape = lowering.argument("normalized_shape")
     if not isinstance(shape, tuple) or len(shape) != 1:
         raise Unspeakable("it normalizes several axes at once")
@@ -456,7 +459,7 @@ def reduction(operator: str) -> Callable[[Lowering], Known]:
         if axes == [rank - 1] and lowering.made_by(formula, "topk"):
             view = lowering.view(combine(operator, plain(formula)))
             return view.with_axes(view.axes[:-1])
-        return reduced(lowering, operator, lowering.view(formula), axes, keep=keep)
+        return reduce_axes(lowering, operator, lowering.view(formula), axes, keep=keep)
 
     return rule
 
@@ -474,7 +477,9 @@ def _axes(lowering: Lowering, rank: int) -> list[int]:
     return sorted(int(str(axis)) % rank for axis in listed)
 
 
-def reduced(lowering: Lowering, operator: str, view: View, axes: list[int], *, keep: bool) -> View:
+def reduce_axes(
+    lowering: Lowering, operator: str, view: View, axes: list[int], *, keep: bool
+) -> View:
     """A reduction of these axes."""
     if view.repeats or any(view.axes[place] not in view.base for place in axes):
         view = lowering.materialize(view)
@@ -504,7 +509,7 @@ def cross_entropy(lowering: Lowering) -> View:
         raise Unspeakable("it smooths labels")
     if len(logits.axes) > 2:
         logits = logits.with_axes((logits.axes[0], *logits.axes[2:], logits.axes[1]))
-    logits = lowering.last_whole(logits)
+    logits = lowering.isolate_last_axis(logits)
     classes = logits.axes[-1]
     front, spread = _logit_rows(lowering, logits, targets)
     size = lowering.join(classes)

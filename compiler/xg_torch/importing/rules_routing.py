@@ -20,7 +20,7 @@ from xg_torch.importing.exported import Ref, reads
 from xg_torch.importing.fixed import HIDDEN, Chosen, Fixed, Known, Routed
 from xg_torch.importing.lowering import Lowering, number_text
 from xg_torch.importing.recognize import single
-from xg_torch.importing.rules_product import project, reduced
+from xg_torch.importing.rules_product import project, reduce_axes
 from xg_torch.importing.views import (
     Axis,
     Factor,
@@ -52,7 +52,7 @@ def chosen(lowering: Lowering, name: str, operands: Sequence[Known]) -> Known | 
     if name in ("scatter", "scatter_"):
         return _marks(lowering)
     if name == "gather":
-        return _gathered(lowering)
+        return _gather_numbers(lowering)
     marks = [each for each in operands if isinstance(each, Chosen)]
     if not marks:
         return None
@@ -63,7 +63,7 @@ def chosen(lowering: Lowering, name: str, operands: Sequence[Known]) -> Known | 
     if name in layout.RULES:
         return _laid_out(lowering, name, marks[0])
     if name in ("masked_fill", "masked_fill_") and marks[0] is operands[-1]:
-        return _within(lowering, marks[0])
+        return _mask_groups(lowering, marks[0])
     raise Unspeakable("it computes with which were chosen")
 
 
@@ -99,8 +99,8 @@ def _laid_out(lowering: Lowering, name: str, marks: Chosen) -> Chosen:
     return replace(marks, view=made)
 
 
-def _within(lowering: Lowering, marks: Chosen) -> View:
-    """Scores of the chosen groups; those of others are a number that hides them."""
+def _mask_groups(lowering: Lowering, marks: Chosen) -> View:
+    """Return the scores with a hiding number for all outside the chosen groups."""
     fill = lowering.number_of("value")
     if not marks.negated:
         raise Unspeakable("it hides what was chosen")
@@ -140,17 +140,17 @@ def _length(lowering: Lowering, axis: Axis) -> Dim:
 
 
 def left(lowering: Lowering, view: View) -> Dim | None:
-    """How many numbers of the last axis a choice of groups has left; None where there is none."""
+    """Return how many numbers of the last axis a choice of groups leaves; None without one."""
     step = lowering.producer.get(view.value)
     while step is not None and step.operator == "R":
         step = lowering.producer.get(step.data[0])
     return None if step is None else step.attrs.get("left")
 
 
-def _gathered(lowering: Lowering) -> View:
+def _gather_numbers(lowering: Lowering) -> View:
     """Numbers along the last axis, at the places that were chosen."""
     index = _picks(lowering)
-    numbers = lowering.last_whole(lowering.view_of("self"))
+    numbers = lowering.isolate_last_axis(lowering.view_of("self"))
     count = index.axes[-1]
     lowering.sizes.equal(numbers.value.axes[-1], lowering.ranges[index.value])
     rows, places = align(
@@ -189,7 +189,7 @@ def top(lowering: Lowering) -> tuple[Known, Known]:
         raise Unspeakable("it takes the least, or along an axis that is not the last")
     if not view.axes[-1]:
         return view, _only(lowering)
-    view = lowering.last_whole(view)
+    view = lowering.isolate_last_axis(view)
     experts = lowering.join(view.axes[-1])
     k = lowering.integer_of("k")
     count = lowering.sizes.make(number(k))
@@ -225,13 +225,13 @@ def _refuse_hidden(lowering: Lowering, view: View, k: int) -> None:
         )
 
 
-def routed(
+def route_call(
     lowering: Lowering, name: str, operands: Sequence[Known]
 ) -> Known | tuple[Known, ...] | None:
     """The result of a call on routed rows, or of one that picks experts; None for any other."""
     rows = [each for each in operands if isinstance(each, Routed)]
     if name == "index" and not rows:
-        return _picked(lowering)
+        return _pick_experts(lowering)
     if not rows:
         return None
     first = rows[0]
@@ -244,7 +244,7 @@ def routed(
     if name == "sum":
         return _added_up(lowering, first)
     if name in ("mul", "mul_") and len(rows) == 1 and len(operands) == 2:
-        return _weighed(lowering, first)
+        return _weigh_rows(lowering, first)
     if name in layout.RULES:
         return _layout_of_rows(lowering, name, first)
     if name in ELEMENTWISE:
@@ -252,7 +252,7 @@ def routed(
     raise Unspeakable("it computes with the rows of single experts")
 
 
-def _picked(lowering: Lowering) -> Routed | None:
+def _pick_experts(lowering: Lowering) -> Routed | None:
     """The matrices of the experts of each token: a table that a choice of experts indexes."""
     table, indices = lowering.known_of("self"), lowering.argument("indices")
     if not isinstance(table, View) or not isinstance(indices, tuple) or len(indices) != 1:
@@ -277,7 +277,7 @@ def _product(lowering: Lowering, rows: Routed) -> Routed:
     matrix, vector = (one, two) if column else (two, one)
     if not isinstance(matrix, Routed) or matrix.view.value not in lowering.weights:
         raise Unspeakable("it multiplies what experts give by what is no matrix of theirs")
-    seen, expert = _for_all(lowering, vector, rows)
+    seen, expert = _expand_to_experts(lowering, vector, rows)
     if len(seen.axes) != 3 or len(matrix.view.axes) != 3 or seen.axes[2 if column else 1]:
         raise Unspeakable("it multiplies more than one row by the matrix of an expert")
     inner = seen.axes[1 if column else 2]
@@ -307,22 +307,22 @@ def _expert_inside(tokens: Sequence[Factor], expert: Factor) -> list[Axis]:
     return [(factor,) for factor in (*tokens[:-1], expert, *tokens[-1:])]
 
 
-def _for_all(lowering: Lowering, known: Known, rows: Routed) -> tuple[View, Factor]:
+def _expand_to_experts(lowering: Lowering, known: Known, rows: Routed) -> tuple[View, Factor]:
     """Rows of all experts, and the factor that counts them; a token is the same for each."""
     if isinstance(known, Routed):
         return known.view, known.expert
-    seen, slot = _beside(lowering, lowering.view(known), rows)
+    seen, slot = _align_to_choice(lowering, lowering.view(known), rows)
     if slot not in seen.repeats:
         raise Unspeakable("what it multiplies by the matrices of experts are no tokens")
     expert = Factor.of(rows.expert.size)
-    return seen.with_axes(_exchanged(seen.axes, slot, expert)), expert
+    return seen.with_axes(_exchange_factor(seen.axes, slot, expert)), expert
 
 
-def _exchanged(axes: Sequence[Axis], old: Factor, new: Factor) -> list[Axis]:
+def _exchange_factor(axes: Sequence[Axis], old: Factor, new: Factor) -> list[Axis]:
     return [tuple(new if factor == old else factor for factor in axis) for axis in axes]
 
 
-def _beside(lowering: Lowering, view: View, rows: Routed) -> tuple[View, Factor]:
+def _align_to_choice(lowering: Lowering, view: View, rows: Routed) -> tuple[View, Factor]:
     """A view whose first axis has the factors of the choice, and its factor of the k chosen."""
     first, *others = view.axes
     if len(rows.chosen.axes) != 1:
@@ -333,10 +333,10 @@ def _beside(lowering: Lowering, view: View, rows: Routed) -> tuple[View, Factor]
     return seen, seen.axes[0][place]
 
 
-def _weighed(lowering: Lowering, rows: Routed) -> Routed:
+def _weigh_rows(lowering: Lowering, rows: Routed) -> Routed:
     """Rows times the weights of their experts, one number for each."""
     a, b = lowering.known_of("self"), lowering.known_of("other")
-    seen, slot = _beside(lowering, lowering.view(b if isinstance(a, Routed) else a), rows)
+    seen, slot = _align_to_choice(lowering, lowering.view(b if isinstance(a, Routed) else a), rows)
     if rows.shares is not None or any(seen.axes[1:]) or seen.repeats:
         raise Unspeakable("it weighs experts by more than one number for each")
     tokens = [(factor,) for factor in seen.axes[0] if factor != slot]
@@ -376,11 +376,11 @@ def _layout_of_rows(lowering: Lowering, name: str, rows: Routed) -> Known | tupl
     if name not in BY_SHAPE:
         return _computed(lowering, name, rows)
     slot = Factor.of(rows.chosen.base[-1][0].size)
-    seen = rows.view.with_axes(_exchanged(rows.view.axes, rows.expert, slot))
+    seen = rows.view.with_axes(_exchange_factor(rows.view.axes, rows.expert, slot))
     made = layout.RULES[name](lowering, seen)
     if slot not in made.repeats:
         raise Unspeakable("it lays out the rows of single experts")
-    return replace(rows, view=made.with_axes(_exchanged(made.axes, slot, rows.expert)))
+    return replace(rows, view=made.with_axes(_exchange_factor(made.axes, slot, rows.expert)))
 
 
 def _computed(lowering: Lowering, name: str, rows: Routed) -> Known | tuple[Known, ...]:
@@ -497,9 +497,9 @@ def convolution(lowering: Lowering) -> View:
     if count not in WINDOW_PLACES:
         raise Unspeakable("it is a convolution along three axes, which has no operator")
     words = {
-        "stride": _one(lowering, stride, 1),
-        "pad": _one(lowering, padding, 0),
-        "dilation": _one(lowering, dilation, 1),
+        "stride": _common_number(lowering, stride, 1),
+        "pad": _common_number(lowering, padding, 0),
+        "dilation": _common_number(lowering, dilation, 1),
     }
     return _convolve(lowering, view, stored, groups, words)
 
@@ -601,10 +601,10 @@ def pooling(operator: str) -> Callable[[Lowering], View]:
         hint_places(lowering, places)
         value = lowering.lay_out(view, (*front, *places, channels))
         words = {
-            "k": _one(lowering, k, 0),
-            "stride": "" if stride == k else _one(lowering, stride, 0),
-            "pad": _one(lowering, pad, 0),
-            "dilation": _one(lowering, dilation, 1),
+            "k": _common_number(lowering, k, 0),
+            "stride": "" if stride == k else _common_number(lowering, stride, 0),
+            "pad": _common_number(lowering, pad, 0),
+            "dilation": _common_number(lowering, dilation, 1),
         }
         return _emit(lowering, operator, value, front, places, channels, words=words)
 
@@ -621,7 +621,7 @@ def whole_mean(lowering: Lowering) -> View:
     count = int(lowering.call.target.partition("pool")[2][0])
     rank = len(view.axes)
     hint_places(lowering, view.axes[-count:])
-    return reduced(lowering, "mean", view, list(range(rank - count, rank)), keep=True)
+    return reduce_axes(lowering, "mean", view, list(range(rank - count, rank)), keep=True)
 
 
 def upsample(lowering: Lowering) -> View:
@@ -667,7 +667,7 @@ def _numbers(lowering: Lowering, name: str, count: int, default: int) -> list[in
     return numbers * count if len(numbers) == 1 else numbers
 
 
-def _one(lowering: Lowering, numbers: Sequence[int], default: int) -> str:
+def _common_number(lowering: Lowering, numbers: Sequence[int], default: int) -> str:
     """The number that is the same for all axes, or nothing where it is the default."""
     if len(set(numbers)) > 1:
         name = lowering.call.target.split(".")[1]

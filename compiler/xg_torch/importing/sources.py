@@ -25,14 +25,14 @@ def imported(model: str, name: str | None) -> Imported:
         return import_folder(path, name)
     of_windows = PureWindowsPath(model).is_absolute()  # C:\models\m.pt2 is no module called C
     if ":" in model and not of_windows and not path.exists():
-        return _called(model, name)
+        return _trace_function(model, name)
     if path.suffix == ".onnx":
         with files.file_errors("read"):
             return import_onnx(path, name)
     return import_archive(files.read(path), path.as_posix(), name)
 
 
-def _called(model: str, name: str | None) -> Imported:
+def _trace_function(model: str, name: str | None) -> Imported:
     """``module:function``, from the working folder or installed: it makes model and inputs."""
     parts = _function(model)()
     if not isinstance(parts, Sequence) or len(cast("Sequence[object]", parts)) < 2:

@@ -91,7 +91,7 @@ class SizeClasses:
         return sizes[0], sizes[1]
 
     def join(self, parts: Sequence[Size]) -> Size:
-        """The size that is the product of others."""
+        """Return the size that is the product of these sizes, the same for the same parts."""
         if len(parts) == 1:
             return self.find(parts[0])
         roots = [self.find(part) for part in parts]
@@ -254,7 +254,7 @@ def regroup(view: View, shape: Sequence[Dim], sizes: SizeClasses) -> View:
 
 
 def expand(view: View, shape: Sequence[Dim], sizes: SizeClasses) -> View:
-    """The view of torch's `expand`: axes of size 1 are repeated, new ones come in front."""
+    """Return the view of torch's `expand`: axes of size 1 repeat, and new ones come first."""
     axes = [()] * (len(shape) - len(view.axes)) + list(view.axes)
     seen = [
         axis if axis or dim == ONE else (Factor.of(sizes.make(dim)),)
@@ -279,7 +279,7 @@ def _align_axis(one: View, other: View, place: int, sizes: SizeClasses) -> tuple
     while True:
         a, b = one.axes[place], other.axes[place]
         if not a or not b:
-            return _repeated(one, place, b, sizes), _repeated(other, place, a, sizes)
+            return _repeat_axis(one, place, b, sizes), _repeat_axis(other, place, a, sizes)
         if step == len(a) == len(b):
             return one, other
         if step >= len(a) or step >= len(b):
@@ -296,7 +296,7 @@ def _align_axis(one: View, other: View, place: int, sizes: SizeClasses) -> tuple
             raise Unspeakable(f"its operands have axes of {x} and {y}")
 
 
-def _repeated(view: View, place: int, like: Axis, sizes: SizeClasses) -> View:
+def _repeat_axis(view: View, place: int, like: Axis, sizes: SizeClasses) -> View:
     """A view whose axis of size 1 is repeated along another's factors."""
     if view.axes[place] or not like:
         return view
@@ -373,7 +373,7 @@ class Weight:
         return [*shape[2:], shape[1], shape[0]] if self.kernel else [*shape]
 
     @staticmethod
-    def turned(axes: Sequence[Size | None]) -> list[Size | None]:
+    def swap_last_axes(axes: Sequence[Size | None]) -> list[Size | None]:
         """Axes with the last two exchanged, as `transposed` does."""
         return [*axes[:-2], *axes[:-3:-1]]
 

@@ -14,7 +14,7 @@ from xg.cli.arguments import (
     add_ranks,
     add_threads,
     amount,
-    is_placed,
+    has_plan_name,
     lacks,
     natural,
     on_processes,
@@ -213,7 +213,7 @@ def _optimizes(by: str) -> Effect:
 
 
 RULES: Final = (
-    Rule("--pipeline-schedule", is_placed, "needs a pipeline: add --plan NAME"),
+    Rule("--pipeline-schedule", has_plan_name, "needs a pipeline: add --plan NAME"),
     Rule("--tokenizer", _of_text, "splits a text, but --data has rows of arrays"),
     Rule("--level", _of_text, "splits a text, but --data has rows of arrays"),
     Rule(
@@ -263,7 +263,7 @@ def train_in_folder(
 
     learned = train_on_ranks(what, options, folder, console)
     if learned.outcome:
-        console.say_all(_report(what, learned.outcome))
+        console.say_lines(_report(what, learned.outcome))
         if options.sample and learned.interrupted is None:
             console.say()
             console.say(what.sample(learned.outcome.params, options))

@@ -67,7 +67,7 @@ class _Dcp:
             entries.append(entry)
         if not entries:
             return {"files": {}, "entries": []}
-        files.write_synced(folder / name, data.getvalue())
+        files.write_and_sync(folder / name, data.getvalue())
         return {"files": {name: sha256(data.getvalue())}, "entries": entries}
 
     def finish(
@@ -76,7 +76,7 @@ class _Dcp:
         del part
         shapes = {key_of(path_of(name)): lay.shape for name, lay in {**params, **slots}.items()}
         index = pickle.dumps(_index([e for each in said for e in each["entries"]], shapes))
-        files.write_synced(folder / INDEX, index)
+        files.write_and_sync(folder / INDEX, index)
         hashes = {name: sha256 for each in said for name, sha256 in each["files"].items()}
         return hashes | {INDEX: sha256(index)}
 

@@ -70,7 +70,7 @@ def _member(kind: object, name: str) -> Enum:
 
 
 class _Unpickler(pickle.Unpickler):
-    """An unpickler of indices, which builds nothing else."""
+    """Unpickle an index; raise UnpicklingError for a class that no index has."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:  # noqa: ANN401 - of any type
         if (module_name, global_name) == ("builtins", "getattr"):
@@ -132,7 +132,7 @@ def _bytes(path: Path, contents: Manifest | None) -> bytes:
 def _pieces(
     index: Metadata, key: str, name: str, entry: TensorStorageMetadata, wanted: Region
 ) -> Iterator[_Piece]:
-    """The parts of a tensor of which something is wanted; raises ValueError if they are not all."""
+    """Yield the stored parts that overlap `wanted`; raises ValueError if they don't cover it."""
     found = 0
     for chunk in entry.chunks:
         ends = zip(chunk.offsets, chunk.sizes, strict=True)
@@ -164,7 +164,7 @@ def _arrays(
         data = _bytes(folder / file, contents)
         for piece in pieces:
             if piece.file == file:
-                part = _array(_loaded(data, piece.file, piece.first, piece.length), piece)
+                part = _array(_load_part(data, piece.file, piece.first, piece.length), piece)
                 paste(found, piece.name, regions[piece.name], part, piece.region)
     return {name: found[name] for name in regions}
 
@@ -182,13 +182,13 @@ def _value(folder: Path, index: Metadata, key: str) -> Any:  # noqa: ANN401 - a 
     if MetadataIndex(key) not in index.storage_data:
         raise ValueError(f"torch wrote it without {key}, which says what run it is of")
     file, first, length = _place(index, MetadataIndex(key))
-    value = _loaded(_bytes(folder / file, None), file, first, length)
+    value = _load_part(_bytes(folder / file, None), file, first, length)
     if not isinstance(value, int | str):
         raise ValueError(f"{key} makes no sense")
     return value
 
 
-def _loaded(data: bytes, file: str, first: int, length: int) -> object:
+def _load_part(data: bytes, file: str, first: int, length: int) -> object:
     """The value that a part of a file holds."""
     if first < 0 or length < 0 or len(data) < first + length:
         raise ValueError(f"{file} is too short")

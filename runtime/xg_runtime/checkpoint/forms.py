@@ -14,7 +14,7 @@ from xg_runtime.errors import InputError
 
 
 def storage_of(form: Form) -> Storage:
-    """Return the writer of a form; raises InputError where it needs torch and there is none."""
+    """Return the writer of a form; raises InputError if it needs torch and torch is missing."""
     if form == "safetensors":
         return part_files.SAFETENSORS
     try:

@@ -100,12 +100,12 @@ def read(folder: Path) -> Manifest:
     if data["format"] != _FORMAT:
         raise ValueError(f"{NAME} has format {data['format']}, this xg reads {_FORMAT}")
     try:
-        return _parsed(data)
+        return _parse_manifest(data)
     except (KeyError, TypeError, AttributeError, InputError) as error:
         raise ValueError(f"{NAME} makes no sense") from error
 
 
-def _parsed(data: Json) -> Manifest:
+def _parse_manifest(data: Json) -> Manifest:
     grid = Grid({str(axis): int(size) for axis, size in data["mesh"].items()})
     if grid.count > _MOST_RANKS:
         raise ValueError(f"{NAME} tells of {grid.count} ranks, at most {_MOST_RANKS} are read")

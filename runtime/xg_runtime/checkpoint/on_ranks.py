@@ -76,7 +76,7 @@ def save(
         stack.enter_context(files.file_errors("write"))
         if leads:
             stack.enter_context(begun(target))
-        new = files.beside(target, "new", _largest(os.getpid() if leads else 0, grid))
+        new = files.temporary_path(target, "new", _largest(os.getpid() if leads else 0, grid))
         ours = storage.write(new, checkpoint, params, slots, grid, rank)
         said = [json.loads(text) for text in texts_of_all(json.dumps(ours))]
         if leads:
@@ -161,7 +161,7 @@ def _slot_cuts(slots: Arrays, cuts: Mapping[str, RankCuts]) -> dict[str, RankCut
 
 
 def _parameter(slot: str) -> str:
-    """The parameter of a slot: "m/W" is Adam's first moment of W; that of a parameter is itself."""
+    """Return the parameter of a slot: W for "m/W", Adam's first moment, and for "W" itself."""
     return slot.partition("/")[2] or slot
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xg_runtime import files, tensorfile
 from xg_runtime.checkpoint.manifest import Json, Kind, Manifest, file_name, sha256
-from xg_runtime.checkpoint.parts import Region, ShardLayout, index_within, overlap, widths
+from xg_runtime.checkpoint.parts import Region, ShardLayout, overlap, relative_index, widths
 from xg_runtime.checkpoint.state import Checkpoint
 from xg_runtime.checkpoint.storage import Layouts, Storage
 from xg_runtime.module import Array, Arrays
@@ -65,7 +65,7 @@ def _write_part(
         return {}
     data = tensorfile.pack(ours)
     name = file_name(kind, grid, rank)
-    files.write_synced(folder / name, data)
+    files.write_and_sync(folder / name, data)
     return {name: sha256(data)}
 
 
@@ -83,7 +83,7 @@ def _read_parts(
     for rank in range(manifest.grid.count):
         held = _held(manifest.grid, rank, layouts, regions)
         if held or manifest.grid.count == 1:
-            parts = _unpacked(folder / file_name(kind, manifest.grid, rank), manifest)
+            parts = _read_arrays(folder / file_name(kind, manifest.grid, rank), manifest)
             for name, region in held.items():
                 paste(arrays, name, regions[name], _part(parts, name, region), region)
     return {name: arrays[name] for name in regions}
@@ -92,7 +92,7 @@ def _read_parts(
 def _held(
     grid: Grid, rank: int, layouts: Mapping[str, ShardLayout], wanted: Mapping[str, Region]
 ) -> dict[str, Region]:
-    """The regions in a rank's file of which something is wanted."""
+    """Return the regions in a rank's file that overlap the wanted ones."""
     regions = {
         name: layout.region(grid, rank)
         for name, layout in layouts.items()
@@ -101,7 +101,7 @@ def _held(
     return {n: region for n, region in regions.items() if overlap(wanted[n], region) is not None}
 
 
-def _unpacked(path: Path, manifest: Manifest) -> Arrays:
+def _read_arrays(path: Path, manifest: Manifest) -> Arrays:
     return tensorfile.unpack(checked(path, manifest))
 
 
@@ -130,4 +130,4 @@ def paste(found: Arrays, name: str, wanted: Region, part: Array, region: Region)
         found[name] = np.empty(widths(wanted), part.dtype)
     both = overlap(wanted, region)
     assert both is not None
-    found[name][index_within(both, wanted)] = part[index_within(both, region)]
+    found[name][relative_index(both, wanted)] = part[relative_index(both, region)]

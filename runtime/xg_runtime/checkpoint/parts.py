@@ -36,7 +36,7 @@ class ShardLayout:
 
     @classmethod
     def of_part(cls, part: Array, cuts: RankCuts, grid: Grid, at: Cuts = ()) -> ShardLayout:
-        """The layout of which `part` is one rank's."""
+        """Return the layout of a global tensor, given the part that one rank has."""
         shape = list(part.shape)
         for mesh_axis, axis, *_ in cuts:
             shape[axis] *= grid.size(mesh_axis)
@@ -76,7 +76,7 @@ class ShardLayout:
 def layouts_of(
     parts: Mapping[str, Array], cuts: Mapping[str, RankCuts], grid: Grid
 ) -> dict[str, ShardLayout]:
-    """The layouts of which `parts` are one rank's; what is not in `cuts` is whole everywhere."""
+    """Return layouts from one rank's `parts`; a tensor without `cuts` is whole on every rank."""
     return {
         name: ShardLayout.of_part(part, cuts.get(name, ()), grid) for name, part in parts.items()
     }
@@ -107,12 +107,12 @@ def with_pads(part: Array, layout: ShardLayout, grid: Grid) -> Array:
 
 
 def overlap(one: Region, other: Region) -> Region | None:
-    """The common region of both; None if there is none."""
+    """Return the region that two regions share; None if they are disjoint."""
     both = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
     return both if all(first < last for first, last in both) or _is_empty(one) else None
 
 
-def index_within(region: Region, outer: Region) -> tuple[slice, ...]:
+def relative_index(region: Region, outer: Region) -> tuple[slice, ...]:
     """The index of a region in an array that holds `outer`."""
     return tuple(
         slice(first - start, last - start)

@@ -31,7 +31,7 @@ def begun(target: Path) -> Generator[Path]:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     files.remove_leftovers(target.parent)
-    new = files.beside(target, "new")
+    new = files.temporary_path(target, "new")
     new.mkdir()
     try:
         yield new
@@ -42,17 +42,17 @@ def begun(target: Path) -> Generator[Path]:
 
 def publish(run: Path, new: Path, target: Path, contents: Manifest) -> None:
     """Write the manifest that makes `new` a checkpoint, and give it its name; raises OSError."""
-    files.write_synced(new / manifest.NAME, manifest.pack(contents))
+    files.write_and_sync(new / manifest.NAME, manifest.pack(contents))
     files.sync_folder(new)
     _swap(new, target)
     files.sync_folder(target.parent)
-    _drop_others(run, target)
+    _prune_folders(run, target)
 
 
 def _swap(new: Path, target: Path) -> None:
     """Rename `new` to `target`; an old target (a later run's twin, or damage) is removed."""
     if target.exists():
-        old = files.beside(target, "old")
+        old = files.temporary_path(target, "old")
         target.rename(old)
         new.rename(target)
         files.remove_folder(old)
@@ -60,7 +60,7 @@ def _swap(new: Path, target: Path) -> None:
         new.rename(target)
 
 
-def _drop_others(run: Path, newest: Path) -> None:
+def _prune_folders(run: Path, newest: Path) -> None:
     """Keep `newest` and the one before it; later ones are of a course that was abandoned."""
     folders = existing(run)
     place = folders.index(newest)

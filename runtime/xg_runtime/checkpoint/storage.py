@@ -1,4 +1,4 @@
-"""The writer of a checkpoint's arrays, of which there is one for each form.
+"""Define the writer of a checkpoint's arrays; each form of checkpoint has one.
 
 safetensors    a file of parameters and one of slots for each rank: `part_files`
 dcp            a checkpoint of torch.distributed.checkpoint, which torch reads: `dcp`

@@ -26,20 +26,20 @@ _ROOM: Final = 256  # bytes in which a rank says what it calls
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A group of ranks that run one program, on the CPU, that is used for nothing else."""
+    """Compare the calls of ranks that run one program, in a CPU group used for this only."""
 
     group: object
     members: Sequence[int]
 
     @classmethod
-    def of_all(cls, grid: Grid, timeout: float) -> Agreement:
-        """That of every rank."""
+    def of_grid(cls, grid: Grid, timeout: float) -> Agreement:
+        """Create the group of all ranks."""
         members = range(grid.count)
         return cls(_new_group(members, timeout), members)
 
     @classmethod
     def of_stage(cls, grid: Grid, rank: int, axis: str, timeout: float) -> Agreement | None:
-        """That of a rank's stage, over an axis; None where it is alone.
+        """Create the group of a rank's stage on `axis`; None if the mesh has no other axis.
 
         Every rank has to make the groups of all stages, at the same time.
         """

@@ -13,7 +13,7 @@ Tensor: TypeAlias = Any  # a NumPy array or a torch tensor; this package does no
 class ArrayOps(Protocol):
     """Operations on arrays of one kind."""
 
-    def owned(self, x: Tensor) -> Tensor:
+    def contiguous_copy(self, x: Tensor) -> Tensor:
         """Return a copy, contiguous."""
         ...
 
@@ -47,7 +47,7 @@ class ArrayOps(Protocol):
 
 
 class _NumPyOps:
-    def owned(self, x: Tensor) -> Tensor:
+    def contiguous_copy(self, x: Tensor) -> Tensor:
         return np.array(x, order="C")
 
     def stack(self, parts: list[Tensor]) -> Tensor:

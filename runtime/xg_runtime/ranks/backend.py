@@ -74,7 +74,7 @@ class TorchGroup:
         return all_gather(result, own, group=self.group, async_op=True), result
 
     def total_of_slices(self, given: torch.Tensor) -> tuple[Any, torch.Tensor]:
-        """Begin a sum of which each process keeps its slice."""
+        """Begin a sum that leaves each process with its slice."""
         if given.device.type == "cpu":
             return sum_of_slices(given, self.group)
         result = given.new_empty(given.numel() // _dist.get_world_size(self.group))
@@ -91,7 +91,7 @@ class TorchGroup:
         return shifted(given, self.group)
 
 
-def unpacked(result: torch.Tensor, dtype: object) -> Tensor:
+def cast_result(result: torch.Tensor, dtype: object) -> Tensor:
     """The result as a tensor of a type of torch's, or as an array of one of NumPy's."""
     if isinstance(dtype, torch.dtype):
         return result.to(dtype)
@@ -99,7 +99,7 @@ def unpacked(result: torch.Tensor, dtype: object) -> Tensor:
     return result.cpu().numpy().astype(kind, copy=False)
 
 
-def ended(work: Any, device: str, timeout: float) -> None:  # noqa: ANN401 - torch names no type
+def wait_for_work(work: Any, device: str, timeout: float) -> None:  # noqa: ANN401 - torch names no type
     """Wait for a handle of torch's; on a GPU, let what is computed next wait for it."""
     if device == "cpu":
         work.wait(timedelta(seconds=timeout))
@@ -110,5 +110,5 @@ def ended(work: Any, device: str, timeout: float) -> None:  # noqa: ANN401 - tor
 def meet(device: str, timeout: float) -> None:
     """Wait until all processes have come here."""
     nothing = torch.zeros(1, device=device)
-    ended(_dist.all_reduce(nothing, async_op=True), device, timeout)
+    wait_for_work(_dist.all_reduce(nothing, async_op=True), device, timeout)
     nothing.cpu()

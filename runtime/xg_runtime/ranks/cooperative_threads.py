@@ -106,9 +106,9 @@ class CooperativeThreads(Generic[T]):
 
     def _await_end(self) -> None:
         """Wait until all have ended, or one has failed."""
-        while not self._back.acquire(timeout=self._left()):
+        while not self._back.acquire(timeout=self._remaining_seconds()):
             running = self._running
-            if running is not None and not self._left():
+            if running is not None and not self._remaining_seconds():
                 running.lost = True
                 raise Overdue(running.place)
         for turn in self._turns:
@@ -117,7 +117,7 @@ class CooperativeThreads(Generic[T]):
         if not all(turn.ended for turn in self._turns):
             raise Stuck
 
-    def _left(self) -> float:
+    def _remaining_seconds(self) -> float:
         """The seconds that are left of this turn."""
         return max(self._since + self._timeout - time.monotonic(), 0.0)
 

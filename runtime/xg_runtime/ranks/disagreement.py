@@ -56,7 +56,7 @@ def ended_early(grid: Grid, ended: int, begun: int, waiting: Progress) -> RankEr
     return rank_error(grid, ended, f"ended after {calls(begun)}, while {waits(grid, waiting)}")
 
 
-def stalled(grid: Grid, rank: int, begun: int, timeout: float) -> RankError:
+def stall_error(grid: Grid, rank: int, begun: int, timeout: float) -> RankError:
     """A rank has taken longer than `timeout` seconds."""
     what = f"neither ended nor went on within {timeout:g} s after {calls(begun)}"
     return rank_error(grid, rank, what)

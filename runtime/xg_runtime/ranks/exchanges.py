@@ -50,7 +50,7 @@ def sum_of_slices(given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor
 
 @dataclass(frozen=True, slots=True)
 class _Summed:
-    """The handle of an exchange, behind which the rows of `terms` are added to a total."""
+    """Wait for an exchange, then add the rows of `terms` to a total."""
 
     exchange: Any
     terms: torch.Tensor

@@ -11,11 +11,11 @@ class CollectiveFailed(RunError):
 
 def failure_of(error: Exception, call: str, number: int, timeout: float) -> Exception:
     """The failure that torch's error means, if it is about other ranks; otherwise itself."""
-    said = of_others(error, timeout)
+    said = peer_message(error, timeout)
     return CollectiveFailed(f"in collective {number + 1}, {call}: {said}") if said else error
 
 
-def of_others(error: Exception, timeout: float) -> str | None:
+def peer_message(error: Exception, timeout: float) -> str | None:
     """The part of other ranks in an error of torch, None if it is not about them."""
     text = str(error).lower()
     if "timed out" in text or "timeout" in text:

@@ -35,7 +35,7 @@ class _Bundle:
 
 
 class Gathered(dict[str, T]):
-    """This rank's shards by name; `whole` gives those of `gathers` whole.
+    """Hold this rank's shards by name; `whole` gathers a parameter of `gathers`.
 
     Parameters are gathered by layer: by the round of a row that they belong to, in the order of
     `gathers`. A layer is let go when one is read that it does not contain, so each must be read in
@@ -51,7 +51,7 @@ class Gathered(dict[str, T]):
         held: Container[str] = (),
         last_first: bool = False,
     ) -> None:
-        """Nothing is sent yet; a backward pass reads layers `last_first`."""
+        """Send nothing yet; a backward pass reads layers `last_first`."""
         super().__init__(shards)
         self._gathers = gathers
         self._held = held
@@ -78,7 +78,7 @@ class Gathered(dict[str, T]):
             self._begin(layer)
             for other in [each for each in self._wholes if not _contains(each, layer)]:
                 del self._wholes[other]
-            self._wholes[layer] = dict(self._arrived(layer))
+            self._wholes[layer] = dict(self._receive_layer(layer))
         self._read.setdefault(layer, set()).add(name)
         following = self._next.get(layer)
         if following is not None and following not in self._read and self._is_time(layer):
@@ -86,7 +86,7 @@ class Gathered(dict[str, T]):
         return self._wholes[layer][name]
 
     def _is_time(self, layer: str) -> bool:
-        """Whether the layer behind this one is to be begun: at once, or at half of the fullest."""
+        """Return whether to begin the next layer: at once, or halfway through the fullest one."""
         return layer != self._fullest or 2 * len(self._read[layer]) >= len(self._names[layer])
 
     def _begin(self, layer: str) -> None:
@@ -104,7 +104,7 @@ class Gathered(dict[str, T]):
         parts = [self[name] for name in names]
         return array_ops(parts[0]).flat(parts)
 
-    def _arrived(self, layer: str) -> Iterator[tuple[str, T]]:
+    def _receive_layer(self, layer: str) -> Iterator[tuple[str, T]]:
         for bundle in self._begun.pop(layer):
             ranks = size(bundle.over)
             wholes = bundle.wholes.wait().reshape(ranks, -1)

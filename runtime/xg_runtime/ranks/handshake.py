@@ -37,14 +37,14 @@ class Store(Protocol):
 
 
 def shake_hands(store: Store, grid: Grid, rank: int, facts: Mapping[str, str]) -> None:
-    """Compare `facts` (plan, version, dtype, ...) with those of every rank.
+    """Check that `facts` (plan, version, dtype, ...) are the same on every rank.
 
     Raises RankError for the first rank that has others than rank 0, CollectiveFailed where a rank
     does not come.
     """
     keys = [f"hello/{other}" for other in range(grid.count)]
     store.set(keys[rank], json.dumps(dict(facts), sort_keys=True))
-    _await_all(store, grid, keys)
+    _await_keys(store, grid, keys)
     said: list[dict[str, Any]] = [json.loads(store.get(key)) for key in keys]
     for other, theirs in enumerate(said):
         for name in sorted(theirs.keys() | said[0].keys()):
@@ -60,7 +60,7 @@ def check_world(grid: Grid, world: int) -> None:
         raise InputError(f"the mesh ({sizes}) has {grid.count} ranks, and {started} started")
 
 
-def _await_all(store: Store, grid: Grid, keys: list[str]) -> None:
+def _await_keys(store: Store, grid: Grid, keys: list[str]) -> None:
     try:
         store.wait(keys, timedelta(seconds=PATIENCE))
     except RuntimeError as error:

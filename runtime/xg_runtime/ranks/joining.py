@@ -56,7 +56,7 @@ def joined(
     timeout = timedelta(seconds=terms.timeout)
     backend = "nccl" if terms.device == "cuda" else "gloo"
     _dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
-    agreement = Agreement.of_all(grid, terms.timeout) if terms.checked else None
+    agreement = Agreement.of_grid(grid, terms.timeout) if terms.checked else None
     watched = Watched(terms.timeout, record or NoHeartbeat(), agreement)
     with ProcessMesh(_devices(grid, rank, terms), watched, again=again) as mesh:
         yield mesh

@@ -80,14 +80,18 @@ class Kind:
         return self.result_rows and not self.operand_rows
 
     def shape(self, operand: tuple[int, ...], ranks: int) -> tuple[int, ...]:
-        """Return the shape of a result, given that of the operand."""
+        """Return the shape of a result from the shape of the operand."""
         row = operand[1:] if self.operand_rows else operand
         return (ranks, *row) if self.result_rows else row
 
-    def alone(self, x: Tensor, place: int, ranks: int) -> Tensor:
+    def result_without_sending(self, x: Tensor, place: int, ranks: int) -> Tensor:
         """Return what the rank at a place would have if nothing were sent: its own part."""
         own = x[place] if self.operand_rows else x
-        return array_ops(x).stack([own] * ranks) if self.result_rows else array_ops(x).owned(own)
+        return (
+            array_ops(x).stack([own] * ranks)
+            if self.result_rows
+            else array_ops(x).contiguous_copy(own)
+        )
 
 
 def _total(parts: list[Tensor]) -> Tensor:
@@ -105,9 +109,9 @@ def _largest(parts: list[Tensor]) -> Tensor:
     return largest
 
 
-def _each(whole: Tensor, parts: list[Tensor]) -> list[Tensor]:
+def _replicate(whole: Tensor, parts: list[Tensor]) -> list[Tensor]:
     """Copy for everybody: what one changes must not reach the others."""
-    return [array_ops(whole).owned(whole) for _ in parts]
+    return [array_ops(whole).contiguous_copy(whole) for _ in parts]
 
 
 def _rows(parts: list[Tensor]) -> list[list[Tensor]]:
@@ -117,18 +121,18 @@ def _rows(parts: list[Tensor]) -> list[list[Tensor]]:
 
 ALL_REDUCE: Final = Kind(
     name="all_reduce",
-    simulate=lambda parts: _each(_total(parts), parts),
+    simulate=lambda parts: _replicate(_total(parts), parts),
     begin=lambda group, given: group.total(given),
     sums=True,
 )
 ALL_REDUCE_MAX: Final = Kind(
     name="all_reduce_max",
-    simulate=lambda parts: _each(_largest(parts), parts),
+    simulate=lambda parts: _replicate(_largest(parts), parts),
     begin=lambda group, given: group.largest(given),
 )
 ALL_GATHER: Final = Kind(
     name="all_gather",
-    simulate=lambda parts: _each(array_ops(parts[0]).stack(parts), parts),
+    simulate=lambda parts: _replicate(array_ops(parts[0]).stack(parts), parts),
     begin=lambda group, given: group.gather(given),
     result_rows=True,
 )

@@ -53,7 +53,7 @@ def launch(
     with tempfile.TemporaryDirectory(prefix="xg-ranks-") as name, Interrupt() as stop:
         folder = Folder(Path(name))
         folder.write_arrays(task.arrays)
-        with _started(task, grid, terms, folder, aloud) as groups:
+        with _start_ranks(task, grid, terms, folder, aloud) as groups:
             _follow(groups, Watch(grid, folder, _by_rank(groups), terms.timeout), stop)
         return [folder.read_answer(rank) for rank in range(grid.count)]
 
@@ -80,10 +80,10 @@ def _by_rank(groups: Sequence[Group]) -> list[RankProcess]:
 
 
 @contextlib.contextmanager
-def _started(
+def _start_ranks(
     task: Task, grid: Grid, terms: Terms, folder: Folder, aloud: bool
 ) -> Generator[list[Group]]:
-    """The processes of all ranks, in their order; at the end there are none."""
+    """Start the processes of all ranks, in rank order, and end them on exit."""
     groups: list[Group] = []
     order = _order(task, grid, terms, folder)
     try:

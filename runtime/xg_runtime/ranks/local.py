@@ -95,7 +95,7 @@ def _places(whole: Tensor, over: str, axis: int) -> list[tuple[slice, ...]]:
 
 
 def _chunk(whole: Tensor, chunk: int, count: int, axis: int, over: str) -> tuple[slice, ...]:
-    """The index of one of so many chunks."""
+    """Return the index of chunk number `chunk` of `count`."""
     length = width(whole, count, axis, over)
     index = [slice(None)] * whole.ndim
     index[axis] = slice(chunk * length, (chunk + 1) * length)

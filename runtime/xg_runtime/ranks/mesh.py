@@ -108,7 +108,7 @@ _of_process: list[Mesh | None] = [None]
 
 
 def set_process_mesh(mesh: Mesh | None) -> None:
-    """Make a mesh that of every thread of this process that has none of its own."""
+    """Set the mesh of every thread of this process that has no mesh of its own."""
     _of_process[0] = mesh
 
 

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from xg_runtime.ranks.array_ops import Tensor, is_array, type_name
-from xg_runtime.ranks.backend import CARRIERS, ended, flat, unpacked
+from xg_runtime.ranks.backend import CARRIERS, cast_result, flat, wait_for_work
 
 _dist: Any = dist  # much of it has no annotations
 
@@ -59,7 +59,7 @@ def receive(source: int, device: str, timeout: float, lengths: Lengths) -> Tenso
     """Wait for the next tensor from a process, which is an array if it was one there."""
     expected = lengths.expected
     message = torch.empty(_BYTES + expected, dtype=torch.uint8, device=device)
-    ended(_dist.irecv(message, source), device, timeout)
+    wait_for_work(_dist.irecv(message, source), device, timeout)
     array, name, axes, *rest = map(int, message[:_BYTES].view(torch.int64).cpu().numpy())
     shape, dtype = tuple(rest[:axes]), getattr(torch, _NAMES[name])
     carrier = CARRIERS.get(dtype) or dtype
@@ -69,6 +69,6 @@ def receive(source: int, device: str, timeout: float, lengths: Lengths) -> Tenso
     if length != expected:
         content = message.new_empty(length)
         if length:
-            ended(_dist.irecv(content, source), device, timeout)
+            wait_for_work(_dist.irecv(content, source), device, timeout)
     given = content.view(carrier).view(shape)
-    return unpacked(given, np.dtype(_NAMES[name]) if array else dtype)
+    return cast_result(given, np.dtype(_NAMES[name]) if array else dtype)

@@ -24,10 +24,10 @@ Cuts = Sequence[Cut]
 
 def local_shard(x: T, cuts: Cuts) -> T:
     """This rank's shard of a global array, which it does not keep alive; nothing is sent."""
-    part = _padded(x, cuts)
+    part = _pad_array(x, cuts)
     for axis, over, *_ in cuts:
         part = shard_slice(part, over, axis)
-    return array_ops(x).owned(part) if cuts else x
+    return array_ops(x).contiguous_copy(part) if cuts else x
 
 
 def gather_shard(x: T, cuts: Cuts) -> T:
@@ -58,8 +58,8 @@ def _true_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _padded(x: T, cuts: Cuts) -> T:
-    """A global array with zeros behind the lengths of its cuts."""
+def _pad_array(x: T, cuts: Cuts) -> T:
+    """Return a global array padded with zeros, so that its cuts divide it evenly."""
     if not lengths(cuts):
         return x
     array: Tensor = x
@@ -77,7 +77,7 @@ def mesh_places(*cuts: tuple[int, str]) -> list[tuple[int, tuple[int, ...], int]
 
 
 def global_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
-    """The shape of the global array, given that of a shard."""
+    """Return the shape of the global array from the shape of a shard."""
     sizes = list(shape)
     for axis, over, *_ in cuts:
         sizes[axis] *= size(over)

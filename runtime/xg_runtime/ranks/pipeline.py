@@ -101,7 +101,7 @@ class Pipeline:
         saved: dict[tuple[int, int], Saved] = {}
         begun: dict[tuple[int, int], Later] = {}
         totals: list[Arrays | None] = [None for _ in self.stages]
-        held = [Held(_taken(stage, params)) for stage in self.stages]
+        held = [Held(_stage_arrays(stage, params)) for stage in self.stages]
         for cell in order:
             stage, key, part = self.stages[cell.turn], (cell.turn, cell.part), parts[cell.part]
             # The last one sends its gradient back before it computes those of parameters, so that
@@ -118,15 +118,15 @@ class Pipeline:
                     self._finish(stage, begun.pop(key), around(cell))
             else:
                 outputs, saved[key] = self._forward(stage, held[cell.turn], part)
-                results[cell.part] |= _named(outputs, wanted)
-        return results, self._summed([each or {} for each in totals])
+                results[cell.part] |= _select_outputs(outputs, wanted)
+        return results, self._sum_gradients([each or {} for each in totals])
 
-    def _summed(self, totals: Sequence[Arrays]) -> Arrays:
-        """The gradients of all stages, those of shared parameters over ranks too."""
+    def _sum_gradients(self, totals: Sequence[Arrays]) -> Arrays:
+        """Sum the gradients of all stages; sum shared parameters over ranks too."""
         gradients, *others = totals
         for each in others:
             _add(gradients, each)
-        self._sum_shared(gradients)
+        self._sum_over_holders(gradients)
         current().flush()
         return gradients
 
@@ -134,13 +134,13 @@ class Pipeline:
         """The forward pass of a microbatch through all stages of this rank: its outputs."""
         results: Arrays = {}
         for stage in self.stages:
-            outputs, _ = self._forward(stage, _taken(stage, params), part)
+            outputs, _ = self._forward(stage, _stage_arrays(stage, params), part)
             results |= outputs
         return results
 
     def _forward(self, stage: RankStage, params: Arrays, part: Part) -> tuple[Arrays, Saved]:
         """The forward pass of a microbatch: outputs of the program, and what is saved."""
-        link, mesh, inputs = stage.link, current(), _taken(stage, part.inputs)
+        link, mesh, inputs = stage.link, current(), _stage_arrays(stage, part.inputs)
         check_mesh({link.axis: link.ranks})
         mesh.diverge(link.axis)
         with mesh.counters.during("forward", link.place):
@@ -210,8 +210,8 @@ class Pipeline:
             return self._own[current().counters.current, link.place].popleft()
         return current().receive(link.axis, (link.place + way) % link.ranks)
 
-    def _sum_shared(self, gradients: Arrays) -> None:
-        """Sum the gradients of what several ranks hold: each has those of all, in one order."""
+    def _sum_over_holders(self, gradients: Arrays) -> None:
+        """Sum the gradients of parameters that several ranks hold, in one order on each rank."""
         mesh, own = current(), self.link.rank
         holders = {
             name: [place % self.link.ranks for place in places]
@@ -231,17 +231,17 @@ class Pipeline:
                 gradients[name] = sum(others, start=first)
 
 
-def _taken(stage: RankStage, arrays: Arrays) -> Arrays:
-    """The arrays that a stage takes; the others are for stages before or behind it."""
+def _stage_arrays(stage: RankStage, arrays: Arrays) -> Arrays:
+    """Return the arrays that a stage takes; other stages take the others."""
     return {name: array for name, array in arrays.items() if name in stage.names}
 
 
-def _named(outputs: Arrays, wanted: str | None) -> Arrays:
+def _select_outputs(outputs: Arrays, wanted: str | None) -> Arrays:
     """The output that is wanted, or all of them."""
     return {name: each for name, each in outputs.items() if wanted in (None, name)}
 
 
 def _add(totals: Arrays, arrays: Arrays) -> None:
-    """Add arrays to those of the same names."""
+    """Add each array to the total of the same name."""
     for name, array in arrays.items():
         totals[name] = totals[name] + array if name in totals else array

@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
-from xg_runtime.ranks.backend import TorchGroup, ended, flat, meet, unpacked
+from xg_runtime.ranks.backend import TorchGroup, cast_result, flat, meet, wait_for_work
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.disagreement import SENT
 from xg_runtime.ranks.failure import failure_of
@@ -147,7 +147,7 @@ class ProcessMesh(RankMesh):
         """Wait until all that was sent has left."""
         with self._failures("what it has sent", self.begun):
             for work, _ in self._leaving:
-                ended(work, self.devices.device_type, self._watched.timeout)
+                wait_for_work(work, self.devices.device_type, self._watched.timeout)
         self._leaving.clear()
 
     def _name(self, axis: str, place: int) -> int:
@@ -159,7 +159,7 @@ class ProcessMesh(RankMesh):
         call = self.end(number)
         self._record.note("waits", number + 1, str(call))
         with self._failures(call, number):
-            ended(work, self.devices.device_type, self._watched.timeout)
+            wait_for_work(work, self.devices.device_type, self._watched.timeout)
         self._record.note("runs", self.begun, str(call))
 
     def finish(self) -> None:
@@ -167,7 +167,7 @@ class ProcessMesh(RankMesh):
 
         Raises RankError for one that has not come to its end.
         """
-        self.check_awaited()
+        self.check_pending()
         self._record.note("ends", self.begun, "")
         with self._failures("the end", self.begun):
             if self._agreement is not None:
@@ -201,4 +201,4 @@ class _UnderWay:
 
     def wait(self) -> Tensor:
         self.mesh.wait(self.number, self.work)
-        return unpacked(self.result, self.dtype)
+        return cast_result(self.result, self.dtype)

@@ -78,7 +78,7 @@ class RankMesh(Entered):
             raise rank_error(self.grid, self.place, f"awaited its collective {number + 1} twice")
         return self._under_way.pop(number)
 
-    def check_awaited(self) -> None:
+    def check_pending(self) -> None:
         """Raise RankError for a collective that was begun and never awaited."""
         for number, call in self._under_way.items():
             what = f"began its collective {number + 1}, {call}, and never awaited it"

@@ -42,18 +42,18 @@ def rendezvous(store: Store, grid: Grid, rank: int) -> Start:
         roll = _read_out(store, grid) if rank == 0 else _last(store)
         if roll[rank : rank + 1] == [own]:
             store.set(f"answer/{rank}", _name(roll))
-            if rank == 0 and _unanswered(store, grid) is None:
+            if rank == 0 and _silent_rank(store, grid) is None:
                 _begin(store, _name(roll))
             if store.check([f"go/{_name(roll)}"]):
                 return Start(_name(roll), json.loads(store.get(f"go/{_name(roll)}")))
         time.sleep(PAUSE)
-    missing = grid.describe(_unanswered(store, grid) or 0)
+    missing = grid.describe(_silent_rank(store, grid) or 0)
     raise CollectiveFailed(f"{missing} did not come within {PATIENCE:g} s")
 
 
 def _read_out(store: Store, grid: Grid) -> list[str]:
     """Rank 0 lists the names that were written; an empty list while one is missing."""
-    names = [_said(store, f"here/{one}") for one in range(grid.count)]
+    names = [_read_key(store, f"here/{one}") for one in range(grid.count)]
     roll = [name for name in names if name is not None]
     if len(roll) < grid.count:
         return []
@@ -64,10 +64,10 @@ def _read_out(store: Store, grid: Grid) -> list[str]:
 
 def _last(store: Store) -> list[str]:
     """The list that was published last."""
-    return json.loads(_said(store, "roll") or "[]")
+    return json.loads(_read_key(store, "roll") or "[]")
 
 
-def _said(store: Store, key: str) -> str | None:
+def _read_key(store: Store, key: str) -> str | None:
     return store.get(key).decode() if store.check([key]) else None
 
 
@@ -75,12 +75,12 @@ def _name(roll: list[str]) -> str:
     return hashlib.sha256(" ".join(roll).encode()).hexdigest()[:16]
 
 
-def _unanswered(store: Store, grid: Grid) -> int | None:
+def _silent_rank(store: Store, grid: Grid) -> int | None:
     """The first rank that wrote nothing, or that has not answered to the last list."""
     ranks = range(grid.count)
-    silent = [one for one in ranks if _said(store, f"here/{one}") is None]
+    silent = [one for one in ranks if _read_key(store, f"here/{one}") is None]
     name = _name(_last(store))
-    return next((one for one in silent or ranks if _said(store, f"answer/{one}") != name), None)
+    return next((one for one in silent or ranks if _read_key(store, f"answer/{one}") != name), None)
 
 
 def _begin(store: Store, name: str) -> None:

@@ -24,7 +24,7 @@ from xg_runtime.ranks.disagreement import (
     differing,
     ended_early,
     rank_error,
-    stalled,
+    stall_error,
 )
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.mesh import Pending
@@ -52,9 +52,9 @@ def simulate(sizes: Mapping[str, int], fn: Callable[[], T], *, timeout: float = 
     try:
         return turns.run()
     except Failed as failed:
-        _raise_failed(world.grid, failed)
+        _raise_failure(world.grid, failed)
     except Overdue as late:
-        raise stalled(world.grid, late.place, meshes[late.place].begun, timeout) from None
+        raise stall_error(world.grid, late.place, meshes[late.place].begun, timeout) from None
     except Stuck:
         raise world.left(meshes) from None
 
@@ -63,13 +63,13 @@ def _body(mesh: SimulatedMesh, fn: Callable[[], T]) -> Callable[[], T]:
     def body() -> T:
         with mesh:
             result = fn()
-        mesh.check_awaited()
+        mesh.check_pending()
         return result
 
     return body
 
 
-def _raise_failed(grid: Grid, failed: Failed) -> NoReturn:
+def _raise_failure(grid: Grid, failed: Failed) -> NoReturn:
     """Raise what a rank raised, as that rank's error."""
     cause = failed.__cause__
     if isinstance(cause, Exception) and not isinstance(cause, RankError):
@@ -97,7 +97,7 @@ class SimulatedMesh(RankMesh):
         self._world.agree((self.lane, number), self.place, call)
         group = self.grid.group(self.place, call.axis)
         collective = self._world.meeting(self.turn(call.axis), group)
-        tensor = x if donate else array_ops(x).owned(x)
+        tensor = x if donate else array_ops(x).contiguous_copy(x)
         collective.give(call, group.index(self.place), tensor)
         return _Waiting(self, number, collective, group.index(self.place))
 
@@ -105,7 +105,7 @@ class SimulatedMesh(RankMesh):
         """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
         self.sending(x, axis)
         channel = self._world.channel(self.place, self.peer(axis, place))
-        channel.append((name, array_ops(x).owned(x)))
+        channel.append((name, array_ops(x).contiguous_copy(x)))
 
     def receive(self, axis: str, place: int, name: str = "") -> Tensor:
         """Wait for what the rank at a place along an axis sends to this one next.

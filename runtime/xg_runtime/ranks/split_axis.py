@@ -20,7 +20,7 @@ def width(x: Tensor, chunks: int, axis: int, over: str) -> int:
 def cut(x: Tensor, ranks: int, axis: int, over: str) -> Tensor:
     """[..., N*n, ...] as [N, ..., n, ...]: the parts of an axis, along a leading one."""
     if parts_of(over) > 1:
-        x = _taken(x, _of_ranks(over, ranks), axis, over)
+        x = _reorder_chunks(x, _of_ranks(over, ranks), axis, over)
     part = width(x, ranks, axis, over)
     place = axis + x.ndim
     shape = tuple(x.shape)
@@ -37,7 +37,7 @@ def join(parts: Tensor, axis: int, over: str) -> Tensor:
     if parts_of(over) == 1:
         return whole
     order = _of_ranks(over, parts.shape[0])
-    return _taken(whole, [order.index(chunk) for chunk in range(len(order))], axis, over)
+    return _reorder_chunks(whole, [order.index(chunk) for chunk in range(len(order))], axis, over)
 
 
 def _of_ranks(over: str, ranks: int) -> list[int]:
@@ -45,7 +45,7 @@ def _of_ranks(over: str, ranks: int) -> list[int]:
     return [chunk for rank in range(ranks) for chunk in chunks_of(over, rank, ranks)]
 
 
-def _taken(x: Tensor, order: list[int], axis: int, over: str) -> Tensor:
+def _reorder_chunks(x: Tensor, order: list[int], axis: int, over: str) -> Tensor:
     """The chunks of an axis in another order."""
     part = width(x, len(order), axis, over)
     place = axis + x.ndim

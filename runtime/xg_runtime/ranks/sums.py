@@ -34,7 +34,7 @@ HALVED: Final = 2 * 2**20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """This rank's term of a sum, of which it gets a slice along `axis`, from the end; at 0, all."""
+    """Hold this rank's term of a sum, sliced along `axis` (from the end), or not at all at 0."""
 
     name: str
     array: Tensor
@@ -85,7 +85,7 @@ class _Held:
     is_last: bool
 
     def with_earlier(self, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Terms with those of earlier passes; nothing, and they are kept, before the last."""
+        """Add the terms of earlier passes; before the last pass, keep the sums and return {}."""
         together = {n: self.terms[n] + t if n in self.terms else t for n, t in terms.items()}
         if self.is_last:
             return together
@@ -98,7 +98,7 @@ _HELD: ContextVar[_Held | None] = ContextVar("held", default=None)
 
 @contextlib.contextmanager
 def holding(terms: dict[str, Tensor], *, is_last: bool) -> Generator[None]:
-    """Let `Sums` keep its terms in `terms` inside, and send them with those of the last pass.
+    """Let `Sums` keep its terms in `terms` inside, and send the totals in the last pass.
 
     Only what the last pass gives is then a gradient: of all passes together.
     """
@@ -110,14 +110,14 @@ def holding(terms: dict[str, Tensor], *, is_last: bool) -> Generator[None]:
 
 
 class Sums(dict[str, T]):
-    """Gradients by name; those of `add` are there after `finish`, added to earlier ones.
+    """Collect gradients by name; each is complete after `finish`, added to an earlier one.
 
     Every rank must add the same names in the same order. `bucket` is how many bytes are sent at
     once, at least; slices of the sums of `held` names wait for a last pass, as whole sums do.
     """
 
     def __init__(self, bucket: int = BUCKET, *, held: Container[str] = ()) -> None:
-        """Nothing yet."""
+        """Start with no gradients."""
         super().__init__()
         self._limit = bucket
         self._waiting = held
@@ -133,7 +133,7 @@ class Sums(dict[str, T]):
             self._put(over, _Term(name, term, 0))
 
     def scatter(self, over: str, terms: Mapping[str, tuple[T, int]]) -> None:
-        """This rank's terms of gradients of which it gets a slice, along an axis from the end.
+        """Add terms of gradients whose slice this rank gets, along an axis from the end.
 
         Most are not held for a last pass: whole terms take more room than slices of sums.
         """
@@ -170,7 +170,7 @@ class Sums(dict[str, T]):
         if not bucket.terms:
             return
         names = [term.name for term in bucket.terms]
-        shapes, begun = (_slices if bucket.is_cut else _whole)(bucket.over, bucket.terms)
+        shapes, begun = (_slices if bucket.is_cut else _start_full_sum)(bucket.over, bucket.terms)
         self._sent.append(_Sent(names, shapes, begun))
 
     def _await(self) -> None:
@@ -185,7 +185,7 @@ class Sums(dict[str, T]):
         self._sent.clear()
 
 
-def _whole(over: str, terms: list[_Term]) -> _Begun:
+def _start_full_sum(over: str, terms: list[_Term]) -> _Begun:
     shapes = [tuple(term.array.shape) for term in terms]
     flat = array_ops(terms[0].array).flat([term.array for term in terms])
     terms.clear()

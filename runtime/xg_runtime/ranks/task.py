@@ -47,7 +47,7 @@ Function: TypeAlias = Callable[[Json, Arrays], Answer]
 
 
 def function_of(task: Task) -> Function:
-    """The function that a task names; raises InputError where there is none."""
+    """Return the function that a task names; raises InputError if it does not exist."""
     place, _, name = task.function.rpartition(":")
     module = load_file(Path(place)) if place.endswith(".py") else _own_module(place)
     function = getattr(module, name, None)

@@ -9,7 +9,7 @@ from torch import Tensor
 class TorchOps:
     """Everything without a gradient: the backward pass of rank code is code."""
 
-    def owned(self, x: Tensor) -> Tensor:
+    def contiguous_copy(self, x: Tensor) -> Tensor:
         """Return a copy, contiguous."""
         return x.detach().clone(memory_format=torch.contiguous_format)
 

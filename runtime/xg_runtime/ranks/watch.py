@@ -20,7 +20,7 @@ from xg_runtime.ranks.disagreement import (
     calls,
     ended_early,
     rank_error,
-    stalled,
+    stall_error,
     waits,
 )
 from xg_runtime.ranks.folder import Folder
@@ -91,8 +91,8 @@ class Watch:
         """The error of a rank that others came to wait for in vain."""
         for rank, (note, _) in self._notes.items():
             if rank not in self._ended and note.state in ("starts", "runs"):
-                return self._stalled(rank, failed)
-        return self._left(failed)
+                return self._stalled_rank_error(rank, failed)
+        return self._early_exit_error(failed)
 
     def _check_progress(self, now: float) -> None:
         """Raise the error of a rank that has kept others waiting for too long."""
@@ -101,22 +101,22 @@ class Watch:
         busy = [rank for rank in late if self._notes[rank][0].state in ("starts", "runs")]
         idle = [rank for rank in late if rank not in busy]
         if busy and (idle or self._ended):
-            raise self._stalled(busy[0], idle)
+            raise self._stalled_rank_error(busy[0], idle)
         waiting = [rank for rank in alive if self._notes[rank][0].state == "waits"]
         others = {self._notes[rank][0].state for rank in alive if rank not in waiting}
         if waiting and others == {"ends"} and min(self._age(r, now) for r in alive) > _GRACE:
-            error = self._left(waiting)
+            error = self._early_exit_error(waiting)
             assert error is not None
             raise error
 
-    def _stalled(self, rank: int, waiting: list[int]) -> RankError:
+    def _stalled_rank_error(self, rank: int, waiting: list[int]) -> RankError:
         """The error that a rank neither ends nor continues while others wait."""
         begun = self._notes[rank][0].begun
-        error = stalled(self._grid, rank, begun, self._patience(rank))
+        error = stall_error(self._grid, rank, begun, self._patience(rank))
         details = [waits(self._grid, self._progress(other)) for other in waiting]
         return RankError(rank, error.message, details)
 
-    def _left(self, waiting: list[int]) -> RankError | None:
+    def _early_exit_error(self, waiting: list[int]) -> RankError | None:
         """The error that a rank has ended while others wait for it in a collective."""
         for rank, (note, _) in self._notes.items():
             if note.state == "ends" and rank not in waiting:

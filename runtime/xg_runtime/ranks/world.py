@@ -59,7 +59,7 @@ class RankWorld:
             raise InputError(f"a batch of {shapes}: {error.message}") from error
 
     def whole(self, arrays: Arrays) -> Arrays:
-        """The whole outputs or parameters of which every rank has a part."""
+        """Gather outputs or parameters from the parts that the ranks hold."""
         return gather_shards(arrays, self.cuts)
 
     def held(self, params: Arrays) -> Arrays:
@@ -86,7 +86,7 @@ class RankWorld:
             total = all_reduce(total, axis)
         return float(total)
 
-    def agreed(self, number: int) -> int:
+    def max_over_ranks(self, number: int) -> int:
         """The largest number that any rank says."""
         largest = np.array(number)
         for axis in current().sizes:

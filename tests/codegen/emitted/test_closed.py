@@ -10,7 +10,7 @@ import pytest
 
 from xg import codegen
 from xg.codegen.backend import backends
-from xg.codegen.emit.allowlist import DisallowedCode, check_allowed
+from xg.codegen.emit.allowlist import DisallowedCode, check_code
 from xg.codegen.emit.module import emit
 from xg.codegen.numpy.dialect import VOCABULARY
 from xg.diagnostics.diagnostic import DiagnosticError, Source
@@ -46,7 +46,7 @@ def test_a_backend_allows_only_names_that_its_sources_write(name: str) -> None:
 
 
 def test_what_emitters_write_passes() -> None:
-    check_allowed(MODULE.format("np.exp(x.sum(axis=-1)) + saved.shape[0]"), VOCABULARY)
+    check_code(MODULE.format("np.exp(x.sum(axis=-1)) + saved.shape[0]"), VOCABULARY)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_emitters_write_passes() -> None:
 )
 def test_expressions_that_no_emitter_writes(planted: str) -> None:
     with pytest.raises(DisallowedCode, match=r"line [67]"):
-        check_allowed(MODULE.format(planted), VOCABULARY)
+        check_code(MODULE.format(planted), VOCABULARY)
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ def test_modules_and_variables_have_attributes_of_their_own(expression: str, all
     )
     source = f"import numpy as np\n\n\ndef f(x, math):\n    return {expression}\n"
     if allowed:
-        check_allowed(source, vocabulary)
+        check_code(source, vocabulary)
     else:
         with pytest.raises(DisallowedCode, match="the attribute"):
-            check_allowed(source, vocabulary)
+            check_code(source, vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -126,16 +126,16 @@ def test_modules_and_variables_have_attributes_of_their_own(expression: str, all
 )
 def test_statements_that_no_emitter_writes(line: str) -> None:
     with pytest.raises(DisallowedCode):
-        check_allowed(f"{MODULE.format('x')}\n\n{line}\n", VOCABULARY)
+        check_code(f"{MODULE.format('x')}\n\n{line}\n", VOCABULARY)
 
 
 @pytest.mark.parametrize("line", ["del y", "del y, z", "del saved.T"])
 def test_variables_and_saved_values_may_be_deleted(line: str) -> None:
     source = "def f(x, saved):\n    y = x.T\n    z = y.T\n    {}\n    return x\n"
-    check_allowed(source.format(line), VOCABULARY)
+    check_code(source.format(line), VOCABULARY)
     for other in ("del f", "del y, f", "del x.T", "del (lambda: y)"):
         with pytest.raises((DisallowedCode, SyntaxError)):
-            check_allowed(source.format(other), VOCABULARY)
+            check_code(source.format(other), VOCABULARY)
 
 
 def compiled(text: str) -> IRProgram:

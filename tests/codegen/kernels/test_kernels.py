@@ -176,6 +176,6 @@ def test_layer_normalization_takes_weights_of_another_type(backend: str) -> None
 def test_no_kernel_is_called_by_another(backend: str, kernel: str) -> None:
     """A module may give it another name: a block can be called Attention."""
     callers = [
-        name for name in TABLES[backend].names() if kernel in TABLES[backend].support.called(name)
+        name for name in TABLES[backend].names() if kernel in TABLES[backend].support.callees(name)
     ]
     assert not callers

@@ -19,7 +19,12 @@ from bench.memory import alone
 from bench.turns import torch_peak
 
 import xg
-from xg.codegen.emit.lifetimes import add_at_once, free_intermediates, free_saved, free_variables
+from xg.codegen.emit.lifetimes import (
+    add_at_once,
+    free_intermediates,
+    free_saved_fields,
+    free_variables,
+)
 
 FILE = Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg"
 SIZES = {"V": 13, "D": 12, "N_L": 2, "N_H": 3, "D_ff": 10, "S_max": 5}
@@ -34,8 +39,8 @@ def module() -> ModuleType:
 def test_a_field_goes_behind_the_last_statement_that_reads_it() -> None:
     lines = ["B = saved.X.shape[0]", "dX = f(", "    saved.X,", ")", "dU = dX + saved.X_1"]
     written = ["dX = f(", "    saved.X,", ")", "del saved.X", "dU = dX + saved.X_1"]
-    assert free_saved(lines, ["X", "X_1"]) == [lines[0], *written, "del saved.X_1"]
-    assert free_saved(["return saved.X"], ["X", "Y"]) == ["return saved.X"]
+    assert free_saved_fields(lines, ["X", "X_1"]) == [lines[0], *written, "del saved.X_1"]
+    assert free_saved_fields(["return saved.X"], ["X", "Y"]) == ["return saved.X"]
 
 
 def test_a_variable_goes_before_the_next_call_of_a_block() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import typed_blocks
-from xg.frontend.project import Project, read_edited
+from xg.frontend.project import Project, read_for_editor
 from xg.frontend.typed import TypedBlocks
 from xg_editor.meaning.declared import Declaration, ProjectNames
 from xg_editor.meaning.explain import explain
@@ -19,7 +19,7 @@ MARK = "‸"
 @cache
 def known(text: str) -> tuple[Project, TypedBlocks]:
     """The project read from a text, and the graphs of its blocks."""
-    reading = read_edited(Path("/none/f.xg"), Source("f.xg", text), {})
+    reading = read_for_editor(Path("/none/f.xg"), Source("f.xg", text), {})
     assert reading.project is not None
     return reading.project, typed_blocks(reading.whole) if reading.whole else TypedBlocks()
 

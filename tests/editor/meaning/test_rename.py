@@ -8,7 +8,7 @@ import pytest
 
 from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import checked
-from xg.frontend.project import KnownFiles, Reading, read_edited
+from xg.frontend.project import KnownFiles, Reading, read_for_editor
 from xg.ir.graph import Apply
 from xg_editor.meaning.declared import ProjectNames
 from xg_editor.meaning.navigation import CannotRename, Occurrences, rename
@@ -36,7 +36,7 @@ def compiled(reading: Reading) -> Graphs:
 def test_any_name_can_be_another_one(name: str) -> None:
     path = ROOT / "diagrams" / name
     text = path.read_text("utf-8")
-    reading = read_edited(path, Source(path.name, text), {})
+    reading = read_for_editor(path, Source(path.name, text), {})
     assert reading.project is not None
     names = Occurrences(reading, ProjectNames(reading.project))
     before = compiled(reading)
@@ -48,7 +48,7 @@ def test_any_name_can_be_another_one(name: str) -> None:
             renaming = rename(found, [names], "other_1", KnownFiles())
         except CannotRename:
             continue  # operators of the language and words
-        after = read_edited(path, Source(path.name, renaming.applied(path, text)), {})
+        after = read_for_editor(path, Source(path.name, renaming.apply(path, text)), {})
         assert compiled(after) == before, found.name.name
         count += 1
     assert count > 15
@@ -79,15 +79,15 @@ example "Ones" of Main {
 @pytest.mark.parametrize(("name", "at", "count"), [("Queries", "block ", 4), ("more", "as ", 3)])
 def test_a_call_in_front_of_what_it_takes_is_renamed(name: str, at: str, count: int) -> None:
     path = Path("queries.xg")
-    reading = read_edited(path, Source(path.name, QUERIES), {})
+    reading = read_for_editor(path, Source(path.name, QUERIES), {})
     assert reading.project is not None
     names = Occurrences(reading, ProjectNames(reading.project))
     found = names.at(reading.project.main, QUERIES.index(at + name) + len(at))
     assert found is not None
-    after = rename(found, [names], "other_1", KnownFiles()).applied(path, QUERIES)
+    after = rename(found, [names], "other_1", KnownFiles()).apply(path, QUERIES)
     assert after.count("other_1") == count
     assert name not in after
-    assert compiled(read_edited(path, Source(path.name, after), {})) == compiled(reading)
+    assert compiled(read_for_editor(path, Source(path.name, after), {})) == compiled(reading)
 
 
 ZERO = """\
@@ -114,11 +114,11 @@ block Outer(x [D]) -> y [D] {
 )
 def test_a_gradient_that_a_block_expects_is_renamed_with_its_parameter(at: str, line: str) -> None:
     path = Path("zero.xg")
-    reading = read_edited(path, Source(path.name, ZERO), {})
+    reading = read_for_editor(path, Source(path.name, ZERO), {})
     assert reading.project is not None
     names = Occurrences(reading, ProjectNames(reading.project))
     found = names.at(reading.project.main, ZERO.index(at) + at.index("W"))
     assert found is not None
-    text = rename(found, [names], "other", KnownFiles()).applied(path, ZERO)
+    text = rename(found, [names], "other", KnownFiles()).apply(path, ZERO)
     assert text.count("other") == 3
     assert line in text

@@ -8,7 +8,7 @@ from xg.diagnostics.diagnostic import Source, Span
 from xg.ir.dim import Dim, symbol
 from xg.ir.plan import BlockId, Entry, Layout, Plan
 from xg.ir.tensor import Sizes
-from xg.sharding.local import Clash, Misfit, Reach, cut_axes, placing, reach_of, sized
+from xg.sharding.local import Clash, Misfit, Reach, cut_axes, cut_sizes, placing, reach_of
 
 TEXT = Source("net.xg", "LM Layer Other Net")
 LM, LAYER, OTHER = (0, "LM"), (0, "Layer"), (0, "Other")
@@ -185,4 +185,4 @@ def test_of_other_mesh_axes_nothing_is_said() -> None:
 
 def test_the_sizes_that_are_cut() -> None:
     cuts = {"N_T": -1, "N_G": -2, "N_D": -2}
-    assert list(sized((D, D_ff), cuts)) == [(D, ("N_G", "N_D")), (D_ff, ("N_T",))]
+    assert list(cut_sizes((D, D_ff), cuts)) == [(D, ("N_G", "N_D")), (D_ff, ("N_T",))]

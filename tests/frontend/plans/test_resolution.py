@@ -8,7 +8,7 @@ import pytest
 
 import xg
 from xg.frontend.choices import check_choices
-from xg.frontend.plan_in_choices import plan_named, plans_of
+from xg.frontend.plan_in_choices import find_plan, plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
 from xg.sharding.apply_plan import PlacedValue, placed_values, with_mesh
@@ -73,9 +73,9 @@ def test_products_hold_what_their_factors_hold() -> None:
     plans = plans_of(PLANS)
     assert plans["DP_TP"].entries == (*plans["DP"].entries, *plans["TP"].entries)
     assert plans["DP_TP"].title == "Hybrid"
-    assert plan_named(PLANS, "DP * TP").entries == plans["DP_TP"].entries
-    assert plan_named(PLANS, " TP×SP ").entries == plans["SP"].entries  # SP is TP × Stream
-    assert plan_named(PLANS, "DP × TP").name == "DP × TP"
+    assert find_plan(PLANS, "DP * TP").entries == plans["DP_TP"].entries
+    assert find_plan(PLANS, " TP×SP ").entries == plans["SP"].entries  # SP is TP × Stream
+    assert find_plan(PLANS, "DP × TP").name == "DP × TP"
     found = cuts(reached(PLANS, "Everything"))
     assert (found["LM.E"], found["LM.ids"]) == ({"N_T": -2}, {"N_D": -2})
 

@@ -14,7 +14,7 @@ from pages.explorer.test_ranks import (
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import read_project
-from xg.frontend.typed import uncalled
+from xg.frontend.typed import root_blocks
 from xg_pages.explorer import SIZE_AT_MOST
 
 
@@ -24,7 +24,7 @@ def planned() -> Iterator[tuple[str, str, str]]:
         name = path.stem
         project = read_project(path)
         for plan in plans_of(project):
-            for block in uncalled(project.main):
+            for block in root_blocks(project.main):
                 try:
                     program(name, plan, block)
                 except DiagnosticError:  # it is of other blocks

@@ -33,7 +33,7 @@ from tier import THOROUGH
 from xg.cli.outputs import Wanted, outputs_of
 from xg.cost.cost import cost
 from xg.frontend.project import Project, read_project
-from xg.frontend.typed import uncalled
+from xg.frontend.typed import root_blocks
 from xg.ir.walk import Symbols
 from xg_pages.explorer import SIZE_AT_MOST
 from xg_pages.explorer.facts import block_uses
@@ -61,7 +61,7 @@ class Elements(HTMLParser):
 
 def pages(name: str, project: Project) -> list[str]:
     """The pages of a file: of one block, that which other tests have, too."""
-    blocks = uncalled(project.main)
+    blocks = root_blocks(project.main)
     if len(blocks) == 1:
         return [page(name)]
     made = outputs_of(project, Wanted(kinds=("html",))).files

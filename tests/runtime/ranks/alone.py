@@ -25,6 +25,6 @@ def rank_of(mesh: Mapping[str, int], number: int, device: str = "meta") -> Gener
         devices = init_device_mesh(device, tuple(mesh.values()), mesh_dim_names=tuple(mesh))
         with ProcessMesh(devices) as found:
             yield found
-            found.check_awaited()
+            found.check_pending()
     finally:
         dist.destroy_process_group()

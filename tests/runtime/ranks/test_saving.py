@@ -161,7 +161,7 @@ def test_a_rank_that_is_lost_leaves_the_older_checkpoint(
     """
     write(tmp_path, "FSDP × TP", 1)
     calls = [0] * 6
-    real = files.write_synced
+    real = files.write_and_sync
 
     def failing(path: Path, data: bytes) -> None:
         calls[number()] += 1
@@ -170,7 +170,7 @@ def test_a_rank_that_is_lost_leaves_the_older_checkpoint(
         real(path, data)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "write_synced", failing)
+        patch.setattr(files, "write_and_sync", failing)
         with pytest.raises(RankError, match=f"rank {rank} .*: cannot write .*: no space") as caught:
             write(tmp_path, "FSDP × TP", 2, form)
     assert caught.value.exit_code == 5

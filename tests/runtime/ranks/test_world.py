@@ -50,7 +50,7 @@ def test_the_first_name_and_the_largest_number_are_those_of_all() -> None:
     said = {1: (7, "layers.1.Z"), 4: (2, "layers.0.Y")}
     assert set(simulate(MESH, lambda: WORLD.first(*said.get(number(), (0, ""))))) == {"layers.0.Y"}
     assert set(simulate(MESH, lambda: WORLD.first(0, ""))) == {""}
-    assert set(simulate(MESH, lambda: WORLD.agreed(15 if number() == 3 else 0))) == {15}
+    assert set(simulate(MESH, lambda: WORLD.max_over_ranks(15 if number() == 3 else 0))) == {15}
     assert simulate(MESH, lambda: WORLD.leads) == [True, False, False, False, False, False]
 
 

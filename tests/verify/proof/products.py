@@ -24,7 +24,7 @@ from verify.proof.sweep import axes_of_plans, shipped_project
 
 from xg.cli.verification import rank_lines as lines
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.plan_in_choices import plan_named
+from xg.frontend.plan_in_choices import find_plan
 from xg.frontend.typed import declared_dims
 from xg.verify.plan_proof import RankProof, prove_ranks
 
@@ -83,7 +83,7 @@ def proof_of(one: Drawn, *, floats: bool = True) -> tuple[RankProof, Mapping[str
     A row of layers has one where no pipeline cuts it.
     """
     project = shipped_project(one.file)
-    axes = plan_named(project, one.plan, {}).mesh
+    axes = find_plan(project, one.plan, {}).mesh
     settings = dict(zip(axes, cycle((2, 3, 2, 2)), strict=False)) | SIZES.get(one.file, {})
     if PIPELINE not in axes:
         rows = declared_dims(project).keys() & ROWS

@@ -18,7 +18,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import Project, parse_project, read_project
-from xg.verify.plan_proof import RankProof, wanted
+from xg.verify.plan_proof import RankProof, select_proofs
 from xg.verify.proof_sizes import case
 
 ROOT = Path(__file__).parents[3]
@@ -101,11 +101,11 @@ def test_a_block_by_hand_is_proven(block: str) -> None:
 
 def test_plans_and_blocks_by_hand_are_found() -> None:
     plans = list(plans_of(project(MODEL)))
-    found = [met[:2] for met in wanted(project(MODEL), None, None, {})]
+    found = [met[:2] for met in select_proofs(project(MODEL), None, None, {})]
     assert [plan for block, plan in found if block == "LM"] == plans
     assert ("GatedMLP", "TP") in found
     assert ("GatedMLP", "DP") not in found
-    assert [block for block, *_ in wanted(project(BY_HAND), None, None, {})] == [
+    assert [block for block, *_ in select_proofs(project(BY_HAND), None, None, {})] == [
         "MLP_sp",
         "MHA_i",
         "MLP_i",
@@ -230,7 +230,7 @@ def test_terms_of_a_zero_gradient_are_no_sum_too_many() -> None:
 
 def test_plans_of_a_file_are_those_that_it_names() -> None:
     """Attention brings a plan for the stream, but ViT has none for its own layers."""
-    found = list(wanted(project(VIT), None, None, {}))
+    found = list(select_proofs(project(VIT), None, None, {}))
     assert [plan for block, plan, _ in found if block == "ViT"] == [
         "TP", "DP", "VP", "FSDP", "DP_TP", "FSDP_TP"
     ]  # fmt: skip

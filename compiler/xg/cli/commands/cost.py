@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import Rule, add_file, is_placed, natural, positive
+from xg.cli.arguments import Rule, add_file, has_plan_name, natural, positive
 from xg.cli.console import Console
 
 EXAMPLE = "xg cost transformer --plan DP_TP --set B=8 --set S=128"
@@ -56,14 +56,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 RULES: Final = (
-    Rule("--stage", is_placed, "needs a pipeline: add --plan NAME"),
+    Rule("--stage", has_plan_name, "needs a pipeline: add --plan NAME"),
     Rule(
         "--full",
         lambda options: not options.json and options.plan != "*",
         "prints more about one plan: leave --json and --plan '*' out",
     ),
-    Rule("--microbatches", is_placed, "needs a pipeline: add --plan NAME"),
-    Rule("--timeline", is_placed, "needs a pipeline: add --plan NAME"),
+    Rule("--microbatches", has_plan_name, "needs a pipeline: add --plan NAME"),
+    Rule("--timeline", has_plan_name, "needs a pipeline: add --plan NAME"),
 )
 
 

@@ -51,7 +51,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text({"findings": table.data()}))
     else:
-        console.judge_all(table.lines())
+        console.judge_lines(table.lines())
         for finding in findings:
             if finding.fix:
                 console.say(f"fix: {finding.fix}")
@@ -120,7 +120,7 @@ def _fonts() -> Finding:
 
 
 def _temporary() -> Finding:
-    """Nothing of xg itself needs it, but `pip` and the tests do: xg writes beside its target."""
+    """Check that temporary files can be written: `pip` and the tests need them, not xg itself."""
     try:
         with TemporaryFile():
             return Finding("temporary files", "ok", "can be written")
@@ -141,7 +141,7 @@ def _library() -> Finding:
 def _backend(backend: Backend) -> Finding:
     """Whether the code of a backend can be run here; writing it takes nothing."""
     library, code = backend.runs.library, f"{backend.title} code"
-    if not backend.is_installed:
+    if not backend.has_library:
         fix = f"pip install 'xg[{backend.runs.extra}]', to run {code}"
         return Finding(library, "not needed", f"not installed: {code} is written, not run", fix)
     return Finding(library, "ok", f"{version(library)}: runs {code}, --backend {backend.name}")

@@ -68,7 +68,7 @@ def _standard_input(options: Namespace, console: Console) -> int:
     if not options.check:
         console.write(text)
         return FINE
-    return _compared(name, text == source.text, console)
+    return _report_difference(name, text == source.text, console)
 
 
 def _file(file: str, options: Namespace, console: Console) -> int:
@@ -80,14 +80,14 @@ def _file(file: str, options: Namespace, console: Console) -> int:
     text = format(Source.from_bytes(path.as_posix(), data))
     same = text.encode() == data
     if options.check:
-        return _compared(file, same, console)
+        return _report_difference(file, same, console)
     if not same:
         files.write(path, text.encode())
         console.say(f"laid out {file}")
     return FINE
 
 
-def _compared(name: str, same: bool, console: Console) -> int:
+def _report_difference(name: str, same: bool, console: Console) -> int:
     if same:
         return FINE
     console.say(f"would lay out {name}")

@@ -15,7 +15,7 @@ EXAMPLE = "xg man"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Nothing to choose."""
+    """Add no arguments."""
     del parser
 
 
@@ -48,23 +48,23 @@ def manual(commands: Sequence[CommandWords], version: str, about: str) -> str:
 
 
 def _command(command: CommandWords) -> Iterator[str]:
-    operands = "".join(f" {_counted(operand)}" for operand in command.operands)
+    operands = "".join(f" {_operand_usage(operand)}" for operand in command.operands)
     yield f'.SS "xg {command.name}{operands} [options]"'
     yield _plain(f"{command.about[0].upper()}{command.about[1:]}.")
     for operand in command.operands:
         yield from _item(f"\\fI{_plain(operand.value.name)}\\fR", operand.about)
     for option in command.options:
-        yield from _item(_spelled(option), option.about)
+        yield from _item(_option_usage(option), option.about)
     lines = map(_plain, command.example.splitlines())
     yield from (".PP", "Example:", ".PP", ".nf", ".RS", *lines, ".RE", ".fi")
 
 
-def _counted(operand: GivenWord) -> str:
+def _operand_usage(operand: GivenWord) -> str:
     name = _plain(operand.value.name)
     return {"1": name, "+": f"{name}...", "?": f"[{name}]", "*": f"[{name}...]"}[operand.count]
 
 
-def _spelled(option: Option) -> str:
+def _option_usage(option: Option) -> str:
     names = ", ".join(f"\\fB{_plain(each)}\\fR" for each in option.spellings)
     if option.value is None:
         return names

@@ -52,7 +52,7 @@ def run(options: Namespace, console: Console) -> int:
         if os.path.lexists(path):
             console.note(f"xg: {printable(str(path))} is already there: nothing is written")
             return FILE_FAILED
-    files.write_all(made)
+    files.write_files(made)
     written = [path.relative_to(folder).as_posix() for path in made]
     if offers("lock"):
         diagram = folder / f"{folder.name}.xg"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from xg.cli.arguments import Rule
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, USAGE
-from xg.cost.table import Column, Table, aligned
+from xg.cost.table import Column, Table, align_columns
 from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.terminal import columns_of, printable, similar, width
 
@@ -196,7 +196,7 @@ def run(options: Namespace, console: Console) -> int:
         return _draw(options.figure, console)
     every = list(ops.table().values())
     name: str | None = options.name
-    chosen = every if name is None else _called(name, every)
+    chosen = every if name is None else _find_operators(name, every)
     if name is not None and not chosen:
         console.note(f"xg ops: no operator is called {printable(name)}{_instead(name, every)}")
         return USAGE
@@ -206,11 +206,11 @@ def run(options: Namespace, console: Console) -> int:
         operators = [{**row, **more} for row, more in zip(table.data(), edges, strict=True)]
         console.write(json_text({"operators": operators}))
     else:
-        console.say_all(_fitting(table) if name is None else _in_full(chosen[0]))
+        console.say_lines(_fit_table(table) if name is None else _in_full(chosen[0]))
     return FINE
 
 
-def _fitting(table: Table[Op]) -> Iterator[str]:
+def _fit_table(table: Table[Op]) -> Iterator[str]:
     """The table; on a terminal that is too narrow for it, meanings on lines of their own."""
     lines, columns = list(table.lines()), columns_of(sys.stdout)
     if columns is None or max(map(width, lines)) <= columns:
@@ -241,7 +241,7 @@ def _draw(path: Path, console: Console) -> int:
     return FINE
 
 
-def _called(name: str, every: list[Op]) -> list[Op]:
+def _find_operators(name: str, every: list[Op]) -> list[Op]:
     """The operator of that glyph or name, in any spelling; of two, the one in the same letters."""
     sign = SIGNS.get(name, name)
     exact = [op for op in every if sign in (op.glyph, op.name)]
@@ -261,11 +261,11 @@ def _instead(name: str, every: list[Op]) -> str:
 def _in_full(op: Op) -> Iterator[str]:
     facts = [(str(column.key), str(column.value(op))) for column in _COLUMNS[2:]]
     yield f"{op.glyph}  {op.name}"
-    yield from aligned([fact for fact in facts if fact[1]], indent="  ")
+    yield from align_columns([fact for fact in facts if fact[1]], indent="  ")
     if op.conventions:
         yield "  At the edges (docs/conventions.md has values and gradients):"
         edges = [(each.edge, _rule(each)) for each in op.conventions]
-        yield from aligned(edges, indent="    ")
+        yield from align_columns(edges, indent="    ")
 
 
 def _rule(convention: Convention) -> str:

@@ -1,4 +1,4 @@
-"""`xg plan`: the quickest plan for so many ranks with so much memory, and why others lose."""
+"""`xg plan`: find the fastest plan for your ranks and their memory, and say why others lose."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from xg.cli.arguments import Rule, add_file, add_kernels, is_placed, natural
+from xg.cli.arguments import Rule, add_file, add_kernels, has_plan_name, natural
 from xg.cli.console import Console
 from xg.cli.dispatch import CommandParser
 from xg.cli.exits import FINE, USAGE
@@ -24,7 +24,7 @@ EXAMPLE = "xg show mlp --as numpy"
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, which pass of it, and in which form."""
     if isinstance(parser, CommandParser):
-        parser.further = _shipped
+        parser.further = _shipped_diagrams
     add_file(parser)
     added = forms()
     parser.add_argument(
@@ -68,7 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_kernels(parser)
 
 
-def _shipped() -> Iterator[str]:
+def _shipped_diagrams() -> Iterator[str]:
     """The names of the shipped diagrams."""
     from xg.frontend.project.lookup import library_files  # the help alone needs it
 
@@ -83,14 +83,14 @@ def _is_code(options: Namespace) -> bool:
 
 
 RULES: Final = (
-    Rule("--stage", is_placed, "needs a pipeline: add --plan NAME"),
+    Rule("--stage", has_plan_name, "needs a pipeline: add --plan NAME"),
     Rule("--whole", _is_code, f"prints code: add --as {' or '.join(backends())}"),
 )
 
 
 def run(options: Namespace, console: Console) -> int:
     """Print the view."""
-    from xg.cli.compiling import compile_one, stage_of
+    from xg.cli.compiling import compile_request, stage_of
     from xg.codegen.emit.module import block_functions
     from xg.cost.report import lines
     from xg.passes.ir_text.printer import spell_program
@@ -100,7 +100,7 @@ def run(options: Namespace, console: Console) -> int:
     added = forms().get(options.form)
     if added is not None:
         return load(added.show)(options, console)
-    program = stage_of(compile_one(options), options.stage)
+    program = stage_of(compile_request(options), options.stage)
     if options.kernels and options.form in ("dot", "cost"):
         code = " or ".join(backends())
         console.note(f"xg show: --kernels changes the code and its graph: --as ir, {code}")

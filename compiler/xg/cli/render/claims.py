@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from xg.cost.table import aligned, data_of
+from xg.cost.table import align_columns, data_of
 from xg.diagnostics.terminal import printable
 from xg.frontend.examples.binding import Printed
 from xg.verify.examples.claim_check import Array, CheckedDocument, Judged, Verdict
@@ -40,18 +40,18 @@ def _claim(judged: Judged) -> Iterator[str]:
     claim = judged.claim
     place = f"{printable(claim.place)}: " if claim.place else ""
     yield f"{place}{claim.target.name} {claim.target.spelled}, line {claim.span.line}"
-    yield from aligned(_rows(judged), indent="  ")
-    yield f"  from the givens: {_said(judged.from_givens)}"
+    yield from align_columns(_rows(judged), indent="  ")
+    yield f"  from the givens: {_verdict_text(judged.from_givens)}"
     if judged.from_printed is None:
         yield "  from what is printed before: too many numbers to follow their rounding"
     else:
-        yield f"  from what is printed before: {_said(judged.from_printed)}"
+        yield f"  from what is printed before: {_verdict_text(judged.from_printed)}"
     if claim.wrong is not None:
         sign = "" if judged.passed else "BUT IT IS TRUE, "
         yield f"  {sign}marked wrong: {printable(claim.wrong)}"
 
 
-def _said(verdict: Verdict) -> str:
+def _verdict_text(verdict: Verdict) -> str:
     word = "true" if verdict.passed else "FALSE"
     counted = f"{int(verdict.holds.sum())} of {verdict.holds.size} numbers hold"
     return f"{word}, {counted}, largest error {verdict.largest:.2g}"
@@ -73,7 +73,7 @@ def _rows(judged: Judged) -> list[Sequence[str]]:
     if judged.from_printed is not None:
         groups.append(("from what is printed before", _values(judged, judged.from_printed)))
     heads = [head for head, _ in groups]
-    bodies = [_aligned(grid) for _, grid in groups]
+    bodies = [_align_columns(grid) for _, grid in groups]
     return [heads, *(tuple(row) for row in zip(*bodies, strict=True))]
 
 
@@ -100,7 +100,7 @@ def _grid(texts: Array, shape: tuple[int, ...]) -> list[list[str]]:
     return [*cut, ["…"]] if len(rows) > ROWS_AT_MOST else cut
 
 
-def _aligned(grid: list[list[str]]) -> list[str]:
+def _align_columns(grid: list[list[str]]) -> list[str]:
     width = max(len(text) for row in grid for text in row)
     return ["  ".join(text.rjust(width) for text in row) for row in grid]
 
@@ -114,7 +114,7 @@ def summary(checked: CheckedDocument) -> Iterator[str]:
     following = f"{sum(each.passed for each in follow)} of {len(claims)} claims follow"
     yield f"{hold} of {numbers} numbers hold, {following} from what is printed before them"
     for standing in ("false", "marked wrong, but true", "false, as marked"):
-        named = [_named(each) for each in claims if each.standing == standing]
+        named = [_claim_name(each) for each in claims if each.standing == standing]
         if named:
             yield f"{standing}: {', '.join(named)}"
     failed = sorted(name for name, row in checked.differences.items() if row.verdict == "failed")
@@ -122,7 +122,7 @@ def summary(checked: CheckedDocument) -> Iterator[str]:
         yield f"not the gradient of the loss: {', '.join(failed)}"
 
 
-def _named(judged: Judged) -> str:
+def _claim_name(judged: Judged) -> str:
     place = f" ({printable(judged.claim.place)})" if judged.claim.place else ""
     return f"{judged.claim.target.name}{place}"
 
@@ -152,7 +152,7 @@ def _claim_data(judged: Judged, checked: CheckedDocument) -> Mapping[str, object
         "place": claim.place,
         "line": claim.span.line,
         "shape": list(judged.printed.shape),
-        "printed": _nested(judged.printed),
+        "printed": _as_lists(judged.printed),
         "wrong": claim.wrong,
         "standing": judged.standing,
         "passed": judged.passed,
@@ -168,12 +168,12 @@ def _verdict_data(verdict: Verdict) -> Mapping[str, object]:
         "holding": int(verdict.holds.sum()),
         "numbers": verdict.holds.size,
         "largest_error": data_of(verdict.largest),
-        "values": _nested(verdict.value),
+        "values": _as_lists(verdict.value),
         "holds": verdict.holds.tolist(),
     }
 
 
-def _nested(array: Array) -> object:
+def _as_lists(array: Array) -> object:
     """An array as lists; what is not finite is null, which JSON has."""
     finite = np.array([data_of(float(number)) for number in array.flat], dtype=object)
     lists: object = finite.reshape(array.shape).tolist()

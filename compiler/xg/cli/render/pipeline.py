@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xg.cost.communication import total, total_formula
 from xg.cost.report import CostReport
-from xg.cost.table import aligned, amount
+from xg.cost.table import align_columns, amount
 from xg.driver import Program
 from xg.figures import Format, ThemeName, written
 from xg.figures.draw.paint import Timeline, Work, timelines
@@ -26,7 +26,7 @@ def lines(program: Program, reports: Sequence[CostReport], parts: int) -> Iterat
     )
     rows = [("stage", "parameters", "forward FLOPs", "backward FLOPs", "saved bytes", "sent")]
     rows += [_row(place, report) for place, report in enumerate(reports)]
-    yield from aligned(rows, frozenset(range(6)), "  ")
+    yield from align_columns(rows, frozenset(range(6)), "  ")
     for place, report in enumerate(reports):
         yield f"  stage {place} sends {total_formula(report.sent, 'ring')}"
     has = "rank" if turns > 1 else "stage"
@@ -56,7 +56,7 @@ def data(program: Program, parts: int) -> Mapping[str, object]:
 
 
 def orders_of(program: Program, parts: int) -> Iterator[tuple[str, Orders]]:
-    """The orders that there are, that of the plan first."""
+    """Yield every order of a pipeline, the plan's own order first."""
     ranks = next(iter(program.mesh.values()))
     planned = (program.schedule.name,) if program.schedule else ()
     for name in dict.fromkeys((*planned, *SCHEDULES)):
@@ -103,7 +103,7 @@ def _chart(orders: Sequence[Order], has: str) -> Iterator[str]:
 
 
 def picture(program: Program, parts: int, format: Format, theme: ThemeName = "light") -> bytes:
-    """The orders of a pipeline drawn below each other, that of the plan first."""
+    """Draw the orders of a pipeline below each other, the plan's own order first."""
     axis, ranks = next(iter(program.mesh.items()))
     turns = len(program.stages) // ranks
     has, charts = "rank" if turns > 1 else "stage", list[Timeline]()

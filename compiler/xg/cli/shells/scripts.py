@@ -81,7 +81,7 @@ def bash(commands: Sequence[CommandWords], library: Sequence[str]) -> str:
         if command.operands and command.operands[0].value.kind != "nothing"
     )
     options = "".join(
-        f'        {each.name}) _xg_words "{_spelled(each)}" ;;\n' for each in commands
+        f'        {each.name}) _xg_words "{_option_words(each)}" ;;\n' for each in commands
     )
     values = "".join(line for command in commands for line in _values(command))
     lists = f'_xg_commands="{names} --help --version"\n_xg_library="{" ".join(library)}"\n'
@@ -92,7 +92,7 @@ def bash(commands: Sequence[CommandWords], library: Sequence[str]) -> str:
     )
 
 
-def _spelled(command: CommandWords) -> str:
+def _option_words(command: CommandWords) -> str:
     return " ".join(spelling for option in command.options for spelling in option.spellings)
 
 
@@ -231,13 +231,13 @@ def zsh(commands: Sequence[CommandWords], library: Sequence[str]) -> str:
     listed = "".join(f"        {_zsh_quote(f'{each.name}:{each.about}')}\n" for each in commands)
     head = ZSH_HEAD.replace("@library@", " ".join(library)).replace("@commands@", listed)
     cases = "".join(
-        f"        {command.name})\n            _arguments -S{''.join(_specified(command))} ;;\n"
+        f"        {command.name})\n            _arguments -S{''.join(_zsh_specs(command))} ;;\n"
         for command in commands
     )
     return head + cases + ZSH_FOOT
 
 
-def _specified(command: CommandWords) -> Iterator[str]:
+def _zsh_specs(command: CommandWords) -> Iterator[str]:
     specs = [
         *(spec for option in command.options for spec in _zsh_option(option)),
         *(_operand(place, each) for place, each in enumerate(command.operands, 1)),

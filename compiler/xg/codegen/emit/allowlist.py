@@ -174,7 +174,7 @@ class _Collector:
                 functions.append(cast(ast.FunctionDef, node))
             elif kind not in _KNOWN or kind in _RARE:
                 bound.update(self._rare(node))
-        self._deleted(bound)
+        self._check_deletions(bound)
         bound.update(function.name for function in functions)
         for function in functions:
             first = function is nodes[0]
@@ -203,7 +203,7 @@ class _Collector:
             case _:
                 self.strange.append((line, f"a {type(node).__name__}"))
 
-    def _deleted(self, bound: Collection[str]) -> None:
+    def _check_deletions(self, bound: Collection[str]) -> None:
         """Note every ``del`` but of fields of saved values and of a function's own variables."""
         for node in self._deletions:
             match node.targets:
@@ -292,7 +292,7 @@ class Allowlist:
     callables: frozenset[str] = frozenset()
 
 
-def check_allowed(source: str, vocabulary: Allowlist, attributes: Iterable[str] = ()) -> None:
+def check_code(source: str, vocabulary: Allowlist, attributes: Iterable[str] = ()) -> None:
     """Raise DisallowedCode if a module has a part that is not allowed; `attributes` are its own."""
     pieces = by_piece(source, mentions)
     imports = {name for _, piece in pieces for name in piece.modules}

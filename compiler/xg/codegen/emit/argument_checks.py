@@ -47,14 +47,14 @@ class WholeSizes:
 
     @classmethod
     def of(cls, program: IRProgram, sources: SizeSources) -> WholeSizes:
-        """Those of a program; what follows from another one is left out."""
+        """Find the sizes of a program to check, except sizes that follow from another one."""
         main = program.main
         axes = dict.fromkeys(
             graph.sizes.expand(dim).substitute(symbols)
             for graph, symbols in instances(program)
             for dim in axes_of(graph)
         )
-        carried = carried_symbols(main) | sources.implied(main)
+        carried = carried_symbols(main) | sources.implied_symbols(main)
         known = main.sizes.defaults.keys() - carried
         open_ = [dim for dim in axes if not known >= {*dim.symbols()}]
         found = dict.fromkeys(fraction for dim in open_ for fraction in _fractions(dim))
@@ -71,8 +71,8 @@ class WholeSizes:
         taken = [dim for dim in open_ if _takes(dim) and parts.isdisjoint(dim.symbols())]
         # An axis of N + k - 1 says how large N is: of one that is too short, 0 or less.
         sums = {name for dim in axes if len(dim.terms) > 1 for name in dim.symbols()}
-        taken += [symbol(name) for name in sorted(sources.implied(main) & sums)]
-        return cls(main.sizes, tuple(_needed(fractions)), tuple(_least(taken)), carried)
+        taken += [symbol(name) for name in sorted(sources.implied_symbols(main) & sums)]
+        return cls(main.sizes, tuple(_drop_implied_sizes(fractions)), tuple(_least(taken)), carried)
 
     def lines_of_init(self, chosen: Collection[str], scope: Scope) -> Iterator[str]:
         """Lines for the sizes that follow from those that a caller of ``init`` chooses."""
@@ -101,7 +101,7 @@ class WholeSizes:
         """
         parts = [self.sizes.expand(dim) for dim in read_in_part(sources, self.sizes)]
         readable = self.carried | self.sizes.defaults.keys()
-        for each in _needed(self.fractions, parts):
+        for each in _drop_implied_sizes(self.fractions, parts):
             if readable >= {*each.symbols()} and concerns(each):
                 yield from self._lines(each, scope)
         for each in () if of_step else self.differences:
@@ -111,7 +111,7 @@ class WholeSizes:
     def _too_short(self, difference: Dim, scope: Scope) -> Iterator[str]:
         length, said = scope.size(difference).text, self.sizes.fold(difference)
         yield f"if {length} < 1:"
-        yield from _raised(f"{said} = {{{length}}}", "short", ": it is at least 1")
+        yield from _error_lines(f"{said} = {{{length}}}", "short", ": it is at least 1")
 
     def _lines(self, fraction: Dim, scope: Scope) -> Iterator[str]:
         below = denominator_of(fraction)
@@ -119,11 +119,11 @@ class WholeSizes:
         yield f"if {infix(whole, '%', parts, Precedence.PRODUCT).text}:"
         folded = self.sizes.fold(fraction)
         said = f"{folded} = {fraction}" if folded.name else str(folded)
-        said += f" = {_said(whole.text)}/{_said(parts.text)}"
-        yield from _raised(said, "division", " is not a whole number")
+        said += f" = {_placeholder(whole.text)}/{_placeholder(parts.text)}"
+        yield from _error_lines(said, "division", " is not a whole number")
 
 
-def _raised(said: str, variable: str, rest: str) -> Iterator[str]:
+def _error_lines(said: str, variable: str, rest: str) -> Iterator[str]:
     """Lines that refuse a size; what is said of it is a variable where the line would be long."""
     line = f'    raise ValueError(f"{said}{rest}")'
     if len(line) + 8 <= WIDTH:
@@ -133,7 +133,7 @@ def _raised(said: str, variable: str, rest: str) -> Iterator[str]:
         yield f'    raise ValueError(f"{{{variable}}}{rest}")'
 
 
-def _said(size: str) -> str:
+def _placeholder(size: str) -> str:
     return size if size.isdigit() else f"{{{size}}}"
 
 
@@ -143,7 +143,7 @@ def _takes(dim: Dim) -> bool:
 
 
 def _least(differences: Sequence[Dim]) -> Iterator[Dim]:
-    """Those that do not follow from a smaller one, as S - 2 does from S - 4."""
+    """Yield the differences that follow from no smaller one: S - 2 follows from S - 4."""
     for one in differences:
         rests = ((one - other).constant for other in differences if other != one)
         if not any(rest is not None and rest > 0 for rest in rests):
@@ -159,8 +159,8 @@ def _fractions(dim: Dim) -> Iterator[Dim]:
         yield from terms
 
 
-def _needed(fractions: Sequence[Dim], known: Sequence[Dim] = ()) -> list[Dim]:
-    """Those that do not follow from the others, nor from known ones: of two the simpler one."""
+def _drop_implied_sizes(fractions: Sequence[Dim], known: Sequence[Dim] = ()) -> list[Dim]:
+    """Drop fractions that others or `known` imply; of two equivalent ones, keep the simpler."""
     needed: list[Dim] = []
     for each in sorted(fractions, key=_factors):
         if not _all_follow(each, [*known, *needed]):
@@ -186,7 +186,7 @@ def _follows(term: Dim, whole: Sequence[Dim]) -> bool:
 
 
 def _factors(dim: Dim) -> tuple[int, int]:
-    """How many factors a size is divided by, and how many it has in front of that."""
+    """Count the factors in the denominator of a size, and in its numerator."""
     below = denominator_of(dim)
     return _count(below), _count(dim * below)
 
@@ -270,18 +270,18 @@ FLOATS = "check_floats"
 
 def ranges(plan: ModulePlan, graph: Graph) -> Iterator[tuple[Value, Dim | None]]:
     """The integer inputs of a block, with their range if arrays give it a number."""
-    carried = carried_symbols(graph) | plan.sources.implied(graph)
+    carried = carried_symbols(graph) | plan.sources.implied_symbols(graph)
     for value in graph.inputs:
         below = graph.types[value].range
         if below is None:
             continue
-        names, defined = closure(graph.sizes.computed(below).symbols(), carried, graph.sizes)
+        names, defined = closure(graph.sizes.fold_exactly(below).symbols(), carried, graph.sizes)
         known = {*carried, *defined, *graph.sizes.defaults}
         yield value, below if known.issuperset(names) else None
 
 
 def range_lines(plan: ModulePlan, scope: Scope, texts: Sequence[str], indent: int) -> list[str]:
-    """A line for each integer input, by its variable; `texts` are those of all inputs."""
+    """Return lines that widen each integer input and check its range; `texts` name all inputs."""
     graph = plan.program.main
     by_value = dict(zip(graph.inputs, texts, strict=True))
     lines: list[str] = []
@@ -334,7 +334,7 @@ def typed_lines(plan: ModulePlan, cast: str) -> list[str]:
 def width_lines(plan: ModulePlan, scope: Scope) -> Iterator[str]:
     """Lines that refuse integers which the narrowest type of the backend may not hold."""
     graph, seen = plan.program.main, set[Dim]()
-    carried = carried_symbols(graph) | plan.sources.implied(graph)
+    carried = carried_symbols(graph) | plan.sources.implied_symbols(graph)
     for each, symbols in instances(plan.program):
         for step in each.steps:
             bounds = reaches_of(each, step) if isinstance(step, Apply) else []

@@ -54,7 +54,7 @@ def negative(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     )
 
 
-def raised(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+def spell_power(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """``x**2``."""
     return power(args[0], scalar(expr, "exponent", scope))
 
@@ -74,12 +74,12 @@ def constant(infinity: str) -> Spell:
 
 def scalar(expr: Expr, key: str, scope: Scope) -> Text:
     """A real number among the attributes."""
-    return scope.number(expr.typed(key, Scalar))
+    return scope.number(expr.typed_attr(key, Scalar))
 
 
 def length(expr: Expr, key: str, scope: Scope) -> Text:
     """A size among the attributes."""
-    return scope.size(expr.typed(key, Dim))
+    return scope.size(expr.typed_attr(key, Dim))
 
 
 def unary(function: str, of_arrays: str) -> Spell:
@@ -179,10 +179,10 @@ def _matmul(a: str, b: str, out: str, summed: str, args: Sequence[Text], swap: S
 
 
 def arange(function: str, more: Callable[[Scope], Sequence[str]] = lambda scope: ()) -> Spell:
-    """Whole numbers in a row, from 0 where nothing else is said; `more` are further arguments."""
+    """Spell consecutive integers, from 0 by default; `more` gives further arguments."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        start, count = expr.typed("start", Dim), expr.typed("length", Dim)
+        start, count = expr.typed_attr("start", Dim), expr.typed_attr("length", Dim)
         ends = [count] if start.constant == 0 else [start, start + count]
         return call(function, *(scope.size(end).text for end in ends), *more(scope))
 
@@ -190,7 +190,7 @@ def arange(function: str, more: Callable[[Scope], Sequence[str]] = lambda scope:
 
 
 def broadcast(library: str) -> Spell:
-    """A number or an array under a larger shape, as NumPy has it."""
+    """Spell the broadcast of a number or an array to a larger shape."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         shape = tuple_of(scope.shape(expr.shape))
@@ -205,7 +205,7 @@ def broadcast(library: str) -> Spell:
 
 
 def concatenation(function: str, axis_word: str) -> Spell:
-    """Arrays one behind the other."""
+    """Spell the concatenation of arrays along an axis."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         parts = "[" + ", ".join(arg.text for arg in args) + "]"
@@ -217,7 +217,7 @@ def concatenation(function: str, axis_word: str) -> Spell:
 # ---- views --------------------------------------------------------------------------------------
 
 
-def reshaped(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+def spell_reshape(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """An index where only axes of size 1 come or go, else ``reshape``."""
     source = expr.args[0].shape
     if source == (*expr.shape, ONE):
@@ -261,7 +261,7 @@ def moved_axes(order: Sequence[int]) -> tuple[int, int] | None:
     return (-1, -2) if moved == [rank - 2, rank - 1] else (moved[0], moved[1])
 
 
-def swapped(method: str) -> Swap:
+def swap_last_axes(method: str) -> Swap:
     """The last two axes exchanged: ``.T``, with more axes by a method or property."""
 
     def swap(text: Text, rank: int) -> Text:
@@ -292,7 +292,11 @@ def cut(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 
 def _stretch(expr: Expr, scope: Scope) -> str:
-    axis, start, stop = expr.typed("axis", int), expr.typed("start", Dim), expr.typed("stop", Dim)
+    axis, start, stop = (
+        expr.typed_attr("axis", int),
+        expr.typed_attr("start", Dim),
+        expr.typed_attr("stop", Dim),
+    )
     whole = expr.args[0].shape[axis]
     first = Text("") if start.constant == 0 else scope.size(start)
     last = Text("") if stop == whole else scope.size(stop)
@@ -367,7 +371,7 @@ ARITHMETIC: Final = {
     "sub": sign("-", Precedence.SUM),
     "mul": sign("*", Precedence.PRODUCT),
     "div": sign("/", Precedence.PRODUCT),
-    "pow": raised,
+    "pow": spell_power,
     "gt": sign(">", Precedence.COMPARE),
     "ge": sign(">=", Precedence.COMPARE),
     "eq": sign("==", Precedence.COMPARE),
@@ -377,7 +381,7 @@ ARITHMETIC: Final = {
 
 ON_ARRAYS: Final = {
     **ARITHMETIC,
-    "reshape": reshaped,
+    "reshape": spell_reshape,
     "cut": cut,
     "pad": pad,
     "window": windows("count", "width", "stride", "dilation", "before"),

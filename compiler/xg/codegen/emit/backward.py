@@ -19,17 +19,17 @@ from xg.codegen.emit.module_plan import (
     ModulePlan,
     PassWriter,
     count_uses,
-    may_be_none,
+    may_be_absent,
     place_text,
     read_values,
     size_variables,
 )
 from xg.codegen.emit.names import Names, gradient_names, plain, spell_symbol, sums_with_seeds
-from xg.codegen.emit.parameters import spell_gathered
+from xg.codegen.emit.parameters import spell_gathers
 from xg.codegen.emit.sizes import Source, shape_text
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, function_name, place_of
-from xg.codegen.emit.text import Text, bracketed, commented, indented, tuple_of, wrapped
+from xg.codegen.emit.text import Text, add_comment, bracketed, indent_lines, tuple_of, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.collectives import PRIMITIVES
 from xg.ir.graph import Apply, Backward, Call, Loop, Step, Value
@@ -80,7 +80,7 @@ class _BackwardWriter(PassWriter):
                 **value_names(plan.program, graph.key),
                 **dict(_names_again(backward, forward)),
             },
-            fixed=frozenset(_fixed(backward)),
+            fixed=frozenset(_fixed_values(backward)),
             uses=count_uses(backward.steps, (*backward.gradients.values(), *_rows(backward))),
             backward=True,
             place=place_text(plan, graph),
@@ -97,7 +97,7 @@ class _BackwardWriter(PassWriter):
         seeds = [self.statements.name(seed) for seed in backward.cotangents.values()]
         redrawn = graph.key in self.plan.redrawn
         drawn = ["seed = saved.seed"] if redrawn else []
-        spell_gathered(self, backward.steps)
+        spell_gathers(self, backward.steps)
         params = [value for value in graph.param_values() if self.statements.uses[value]]
         taken = self.take_params(params)
         read = {*read_values(backward.steps), *backward.gradients.values(), *_rows(backward)}
@@ -118,9 +118,9 @@ class _BackwardWriter(PassWriter):
         types = self.type_lines(seeds, seeds)
         head = self._head(seeds, len(results))
         before = [*drawn, *taken, *sizes, *types]
-        if self.plan.frees_saved:  # fused code has no lines for single steps
+        if self.plan.frees_saved_values:  # fused code has no lines for single steps
             lines = freeing([*before, *free_variables(code, self._variables())], self._tensors())
-            return [*head, *indented([*self._docstring(), *lines])]
+            return [*head, *indent_lines([*self._docstring(), *lines])]
         return self.function(head, [*self._docstring(), *before], code)
 
     @property
@@ -140,13 +140,13 @@ class _BackwardWriter(PassWriter):
             elif isinstance(step, Call) and step.again:
                 run_call(self, step, [v for v in step.outputs if v not in read])
             elif isinstance(step, Apply):
-                self.statements.apply(step, self._needed(step, read))
+                self.statements.apply(step, self._live_outputs(step, read))
             else:
                 self._call(step)
 
     def _code(self, first: int, marks: int) -> list[str]:
         """The statements: the `first` lines, and what may be left for later."""
-        grads = _given(self)
+        grads = _gradient_lines(self)
         lines = [*self.statements.lines, *grads]
         if not self._in_parts:
             return lines
@@ -157,7 +157,7 @@ class _BackwardWriter(PassWriter):
             self.plan.helpers["later"] = None
         return [*lines[:first], *late]
 
-    def _needed(self, step: Apply, read: Container[Value]) -> list[Value]:
+    def _live_outputs(self, step: Apply, read: Container[Value]) -> list[Value]:
         """The outputs that a step gives; of one that runs again those that it gave before."""
         if not step.again:
             return [value for value in step.outputs if value in read]
@@ -194,7 +194,7 @@ class _BackwardWriter(PassWriter):
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
         assert self.backward is not None
-        values = [v for v in self.backward.saved if v.role != "saved" and not may_be_none(v)]
+        values = [v for v in self.backward.saved if v.role != "saved" and not may_be_absent(v)]
         values += [*params, *self.backward.cotangents.values()]
         types = self.statements.types
         sources = [(self.statements.texts[v].text, types[v].shape) for v in values]
@@ -230,7 +230,7 @@ class _BackwardWriter(PassWriter):
         return [
             f'"""Backward pass of `{self.plan.functions[graph.key]}` ({place_of([graph.span])}).',
             "",
-            *wrapped(f"{', '.join(arriving)} -> {', '.join(leaving)}".strip()),
+            *wrap_text(f"{', '.join(arriving)} -> {', '.join(leaving)}".strip()),
             '"""',
         ]
 
@@ -256,7 +256,7 @@ class _BackwardWriter(PassWriter):
             args = ["params", self.below(call.path), saved, *cotangents, *self._last]
             targets = f"{', '.join(names)} = " if names else ""
             code = f"{targets}{function}({', '.join(args)})"
-            self.statements.add(commented(code, comment), (call,))
+            self.statements.add(add_comment(code, comment), (call,))
             return
         below = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
         rounds = f"range({call.first}, {call.first} + len({saved}))"
@@ -274,7 +274,7 @@ class _BackwardWriter(PassWriter):
             *(f"{name} = {cotangents[place]}" for place, name in carried.items()),
             *(f"{name} = {self._zeros(value)}" for value, name in shared),
             f"for i in reversed({rounds}):",
-            *indented(commented(code, comment, 8)),
+            *indent_lines(add_comment(code, comment, 8)),
             *(f"    {total} = {total} + {part}" for total, part in parts.items()),
         ]
         self.statements.add(lines, (call,))
@@ -289,7 +289,9 @@ class _BackwardWriter(PassWriter):
         types, spelling = self.statements.types, self.plan.spelling
         frees = self.plan.kernels is not None
         writer = LoopWriter(call, loop, self.names, types, spelling, self.scope, note, frees=frees)
-        zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in writer.summed(reverse)]
+        zeros = [
+            f"{names[n]} = {self._zeros(call.outputs[n])}" for n in writer.accumulators(reverse)
+        ]
 
         def one_round(_: str, operands: Sequence[str]) -> str:
             args = ["params", self.below(call.path), *operands, *self._last]
@@ -303,7 +305,7 @@ class _BackwardWriter(PassWriter):
         return self.plan.spelling.zeros(tuple_of(texts), self.scope)
 
 
-def _given(writer: _BackwardWriter) -> list[str]:
+def _gradient_lines(writer: _BackwardWriter) -> list[str]:
     """Lines that hand parameter gradients over."""
     assert writer.backward is not None
     own: list[tuple[str, str]] = []
@@ -341,7 +343,7 @@ def _given(writer: _BackwardWriter) -> list[str]:
 
 
 def _is_function(plan: ModulePlan, backward: Backward) -> Callable[[str], bool]:
-    """Whether a name is that of a function which the backward function calls."""
+    """Return a test for the names of functions that the backward function calls."""
     steps = [step for step in backward.steps if isinstance(step, Apply)]
     operators = {plain(function_name(step.op.name)) for step in steps}
     return lambda name: name in operators or name in plan.gradients
@@ -361,7 +363,7 @@ def _rows(backward: Backward) -> list[Value]:
     return [value for value, _ in backward.rows]
 
 
-def _fixed(backward: Backward) -> Iterator[Value]:
+def _fixed_values(backward: Backward) -> Iterator[Value]:
     yield from backward.gradients.values()
     yield from _rows(backward)
     for step in backward.steps:

@@ -9,7 +9,7 @@ from xg.codegen.emit.names import Names
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.statements import place_of
-from xg.codegen.emit.text import Text, chosen, commented, indented, tuple_of
+from xg.codegen.emit.text import Text, add_comment, chosen, indent_lines, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Loop, Value, ports
 from xg.ir.labels import identifier
@@ -70,12 +70,12 @@ class LoopWriter:
             *_lists(rows),
             *([f"{saved[0]}: list[{saved[1]}] = []"] if saved else []),
             f"for {index} in {order}:",
-            *indented(
-                commented(f"{', '.join([*left, *names])} = {run}", self._comment(loop.outputs), 8)
+            *indent_lines(
+                add_comment(f"{', '.join([*left, *names])} = {run}", self._comment(loop.outputs), 8)
             ),
-            *_appended(rows),
+            *_append_lines(rows),
             *([f"    {saved[0]}.append({names[0]})"] if saved else []),
-            *self._stacked(rows, backwards=loop.reverse),
+            *self._stack_rows(rows, backwards=loop.reverse),
         ]
 
     def backward(
@@ -113,13 +113,13 @@ class LoopWriter:
             *(f"{name} = {cotangents[place]}" for place, name in carried.items()),
             *_lists(rows),
             f"for {rounds}:",
-            *indented(commented(f"{targets}{run}", self._comment(axes), 8)),
+            *indent_lines(add_comment(f"{targets}{run}", self._comment(axes), 8)),
             *(f"    {total} = {total} + {part}" for total, part in shared.items()),
-            *_appended(rows),
-            *self._stacked(rows, backwards=not self.loop.reverse),
+            *_append_lines(rows),
+            *self._stack_rows(rows, backwards=not self.loop.reverse),
         ]
 
-    def summed(self, backward: Backward) -> list[int]:
+    def accumulators(self, backward: Backward) -> list[int]:
         """The results of the backward pass that are sums over the rounds, and begin as zeros."""
         _, gradients = ports(self.call, backward)
         around = {number for _, number in self.call.carried}
@@ -168,7 +168,7 @@ class LoopWriter:
         before = ":, " * (len(self.types[value].shape) + axis)
         return f"{Text(text).atom}[{before}{index}]"
 
-    def _stacked(self, rows: Mapping[int, Row], *, backwards: bool) -> list[str]:
+    def _stack_rows(self, rows: Mapping[int, Row], *, backwards: bool) -> list[str]:
         """The results put together; rounds that ran `backwards` are turned round."""
         return [
             line
@@ -180,7 +180,7 @@ class LoopWriter:
         ]
 
     def _stack(self, row: Row, value: Value, turn: str) -> list[str]:
-        """The lines that stack the rounds of a result, of which there may be none."""
+        """Return the lines that stack the rounds of a result; there may be no rounds."""
         stack = self.spelling.stack(f"{row.rounds}{turn}", row.axis)
         if self.loop.length.constant is not None:
             return [f"{row.result} = {stack}"]
@@ -194,7 +194,7 @@ def _lists(rows: Mapping[int, Row]) -> list[str]:
     return [f"{row.rounds}: list[Array] = []" for row in rows.values()]
 
 
-def _appended(rows: Mapping[int, Row]) -> list[str]:
+def _append_lines(rows: Mapping[int, Row]) -> list[str]:
     return [f"    {row.rounds}.append({row.one})" for row in rows.values()]
 
 
@@ -217,7 +217,7 @@ def recurrence(
     states, last = results
     turn = f"reverse={loop.reverse}"
     end = "0" if loop.reverse else "-1"
-    lines = commented(f"{states} = _recurrence({', '.join([*operands, turn])})", comment)
+    lines = add_comment(f"{states} = _recurrence({', '.join([*operands, turn])})", comment)
     if loop.length.constant is None:  # over an axis of length 0 the state ends as it began
         lines += chosen(last, f"{states}[{end}]", f"len({states})", operands[2])
     else:
@@ -239,7 +239,7 @@ def d_recurrence(
     plan.operators.support["d_recurrence"] = None
     arguments = [*cotangents, *(f"{saved}.{field}" for field in FIELDS), f"reverse={loop.reverse}"]
     code = f"{', '.join(results)} = _d_recurrence({', '.join(arguments)})"
-    return commented(code, comment)
+    return add_comment(code, comment)
 
 
 # The lines that run the forward pass of a call, of a row of calls or of one over an axis.
@@ -291,9 +291,9 @@ class _CallLines:
     def once(self) -> list[str]:
         """A plain call."""
         targets = ", ".join([*self.outputs, *([self.saved] if self.saved else [])])
-        args = [*self._given(), self.writer.below(self.call.path), *self.mentions]
+        args = [*self._leading_arguments(), self.writer.below(self.call.path), *self.mentions]
         code = f"{targets} = {self.function}({', '.join([*args, *self.rest, *self._seed()])})"
-        return commented(code, self.comment)
+        return add_comment(code, self.comment)
 
     def row(self) -> list[str]:
         """Calls in a row: the first operand goes round."""
@@ -302,7 +302,14 @@ class _CallLines:
         numbers = writer.scope.rounds(self.call.count, self.call.first)
         rounds = f"{self.call.path}.{{i}}"
         path = writer.below(rounds) if writer.path else f'f"{rounds}"'
-        args = [*self._given(), path, carry, *self.mentions[1:], *self.rest, *self._seed()]
+        args = [
+            *self._leading_arguments(),
+            path,
+            carry,
+            *self.mentions[1:],
+            *self.rest,
+            *self._seed(),
+        ]
         one = writer.names.fresh(f"{self.function}_saved") if self.saved else ""
         targets = f"{carry}, {one}" if self.saved else carry
         code = f"{targets} = {self.function}({', '.join(args)})"
@@ -310,7 +317,7 @@ class _CallLines:
             f"{carry} = {self.mentions[0]}",
             *([f"{self.saved}: list[{self._class()}] = []"] if self.saved else []),
             f"for i in {numbers}:",
-            *indented(commented(code, self.comment, 8)),
+            *indent_lines(add_comment(code, self.comment, 8)),
             *([f"    {self.saved}.append({one})"] if self.saved else []),
         ]
 
@@ -335,7 +342,7 @@ class _CallLines:
         count = writer.scope.size(loop.length).text
         return lines.forward(self.mentions, self.outputs, saving, count, one_round)
 
-    def _given(self) -> list[str]:
+    def _leading_arguments(self) -> list[str]:
         stateful = self.call.callee in self.writer.plan.stateful
         return ["params", *(["cache", "kept"] if stateful else [])]
 

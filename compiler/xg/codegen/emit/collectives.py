@@ -30,7 +30,7 @@ T = TypeVar("T", covariant=True)
 
 
 class Handle(Protocol[T]):
-    """As that of `xg_runtime.ranks`."""
+    """Describe the handle of a running collective, like the class in `xg_runtime.ranks`."""
 
     def wait(self) -> T:
         """Return the result; once."""
@@ -135,7 +135,7 @@ def _is_used(name: str, code: str) -> bool:
 
 
 def _goes_on(char: str) -> bool:
-    """Whether a name goes on with a character."""
+    """Return whether a character can continue a name."""
     return char == "_" or char.isalnum()
 
 
@@ -151,14 +151,14 @@ class Overlap:
 
 
 def overlap(steps: Sequence[Step], sent: Collection[Apply]) -> Overlap:
-    """Put every step of `sent` right behind what it sends.
+    """Put every step of `sent` right after the last step that computes one of its inputs.
 
     Where nothing is computed between that and its first reader, there is nothing to gain.
     """
     order: list[Step] = [step for step in steps if step not in sent]
     for step in steps:
         if isinstance(step, Apply) and step in sent:
-            order.insert(_behind(order, step.inputs), step)
+            order.insert(_position_after(order, step.inputs), step)
     begun = {
         step
         for place, step in enumerate(order)
@@ -167,8 +167,8 @@ def overlap(steps: Sequence[Step], sent: Collection[Apply]) -> Overlap:
     return Overlap(tuple(order), frozenset(begun))
 
 
-def _behind(order: Sequence[Step], values: Collection[Value]) -> int:
-    """The place behind the last step that makes one of some values."""
+def _position_after(order: Sequence[Step], values: Collection[Value]) -> int:
+    """Return the position after the last step that computes one of the values, or 0."""
     makers = [p for p, step in enumerate(order) if any(v in values for v in step.outputs)]
     return max(makers, default=-1) + 1
 
@@ -215,13 +215,13 @@ def deferred_sums(
         step = makers.get(gradient)
         expr = step and sum_of(step, backward)
         if step and expr:
-            axis = next((expr.typed(name, int) for name in PRIMITIVES[expr.prim].axes), None)
+            axis = next((expr.typed_attr(name, int) for name in PRIMITIVES[expr.prim].axes), None)
             sums[gradient] = DeferredSum(step.inputs[0], str(expr.attr("over")), axis)
     return sums
 
 
 def sum_of(step: Apply, backward: Backward) -> Expr | None:
-    """The sum over ranks that a step is, if it is nothing else."""
+    """Return the sum over ranks that a step computes, or None if the step is not such a sum."""
     if collective(step.op) is None:
         return None
     (total,) = step.body(backward.types).outputs

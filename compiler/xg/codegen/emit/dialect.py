@@ -79,7 +79,7 @@ class Kernels:
     def find(
         self, step: Apply, body: Body, spent: Container[str] = ()
     ) -> tuple[str, OperatorFunction] | None:
-        """Name and text of the function for a step, of which only the body's outputs are needed.
+        """Find a kernel that computes the outputs of a step's body; return its name and text.
 
         `spent` are the operands that may be written into.
         """
@@ -91,7 +91,7 @@ class Kernels:
             node = self._nodes[kernel.function]
             derived = step.origin if step.op.name.startswith("gradient of ") else None
             attrs = (derived or step).attrs
-            taken = _taken(node, body, attrs)
+            taken = _match_arguments(node, body, attrs)
             if taken and len(body.outputs) == _results(node) and kernel.fits(attrs, body):
                 return kernel.function, self._function(node, taken, turns=kernel.turns)
         return None
@@ -105,7 +105,7 @@ class Kernels:
         return frozenset(self._nodes)
 
     def helpers(self) -> frozenset[str]:
-        """Those that only kernels call: no function of a module may be called so."""
+        """Return the functions that only kernels call; a module may not reuse their names."""
         return self.names() - {kernel.function for kernel in self.table}
 
     def _function(self, node: ast.FunctionDef, taken: _Taken, *, turns: bool) -> OperatorFunction:
@@ -120,7 +120,7 @@ class Kernels:
             dtype=False,
             device=False,
             random=any(arg.arg == "seed" for arg in node.args.args),
-            support=self.support.called(node.name),
+            support=self.support.callees(node.name),
             results=_results(node),
             absent=taken.absent,
             turns=turns,
@@ -169,7 +169,7 @@ class _Taken:
     cuts: str
 
 
-def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
+def _match_arguments(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
     """The arguments of a function for a use; None if it takes other operands, or missing ones.
 
     A mask that is drawn in part is not for a function that draws a whole one, nor the other way.

@@ -16,13 +16,13 @@ from xg.codegen.emit.module_plan import (
     size_variables,
 )
 from xg.codegen.emit.names import Names, safe, spell_symbol
-from xg.codegen.emit.parameters import Key, Row, Symbols, named_lines, spell_gathered
+from xg.codegen.emit.parameters import Key, Row, Symbols, named_lines, spell_gathers
 from xg.codegen.emit.sizes import Source
 from xg.codegen.emit.spelling import Scope, private
 from xg.codegen.emit.statements import Statements, function_name, place_of
-from xg.codegen.emit.text import Text, bracketed, call, indented, wrapped
+from xg.codegen.emit.text import Text, bracketed, call, indent_lines, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import unstopped
+from xg.ir.body import remove_stops
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.labels import value_names
 from xg.ir.parameters import PREPARED
@@ -41,7 +41,7 @@ def prepared_steps(plan: ModulePlan, graph: Graph) -> Mapping[Apply, OperatorFun
     found: dict[Apply, OperatorFunction] = {}
     for step in graph.steps:
         if isinstance(step, Apply) and step.op.glyph == PREPARED:
-            body = unstopped(step.body(graph.types))
+            body = remove_stops(step.body(graph.types))
             args = step.op, body, step.attrs, graph.sizes, plan.spelling
             function = operator_function(*args)
             if not (function.sizes or function.own or function.dtype or function.device):
@@ -67,7 +67,7 @@ class PreparedNumbers:
 
     @classmethod
     def of(cls, plan: ModulePlan) -> PreparedNumbers | None:
-        """Those of a module; None where it has no such numbers."""
+        """Return the prepared numbers of a module, or None if it has no such numbers."""
         if not any(prepared_steps(plan, graph) for graph in plan.program.graphs.values()):
             return None
         scope = Scope(plan.program.main.sizes)
@@ -80,12 +80,12 @@ class PreparedNumbers:
             [
                 *bracketed("def _number_names(", more, ") -> dict[str, str]:"),
                 '    """Numbers that `prepared` adds, each with a parameter that it is of."""',
-                *indented(names),
+                *indent_lines(names),
             ],
             [
                 *bracketed("def _numbers(", ["params: Params", *more], ") -> Params:"),
                 '    """Numbers that depend on parameters alone, which each step reads."""',
-                *indented(values),
+                *indent_lines(values),
             ],
             sizes,
         )
@@ -174,7 +174,7 @@ class _ForwardWriter(PassWriter):
         inputs = [self.names.fresh(v.name or labels.get(v, "value")) for v in graph.inputs]
         for value, name in zip(graph.inputs, inputs, strict=True):
             self.statements.texts[value] = Text(name)
-        spell_gathered(self, graph.steps)
+        spell_gathers(self, graph.steps)
         made = prepared_steps(self.plan, graph)
         for step in made:
             self.statements.uses.subtract(step.inputs)
@@ -240,11 +240,11 @@ class _ForwardWriter(PassWriter):
 
     def _docstring(self) -> list[str]:
         graph = self.graph
-        arriving = ", ".join(self.spelled(value) for value in graph.inputs)
+        arriving = ", ".join(self.spell_value(value) for value in graph.inputs)
         pairs = zip(graph.output_names, graph.output_types, strict=True)
         leaving = ", ".join(f"{name} {spell_shape(type_.shape)}" for name, type_ in pairs)
         title = f"{safe(graph.title)} ({place_of([graph.span])})."
-        return [f'"""{title}', "", *wrapped(f"{arriving} -> {leaving}".strip()), '"""']
+        return [f'"""{title}', "", *wrap_text(f"{arriving} -> {leaving}".strip()), '"""']
 
     def _saved_fields(self) -> list[str]:
         names = Names(size_variables(self.graph))  # sizes may be saved beside them

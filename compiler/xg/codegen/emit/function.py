@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from xg.codegen.emit.lifetimes import free_intermediates
-from xg.codegen.emit.names import Names, mentioned, spell_symbol
+from xg.codegen.emit.names import Names, mentioned_names, spell_symbol
 from xg.codegen.emit.spelling import Scope, Spelling
-from xg.codegen.emit.text import WIDTH, Precedence, Text, broken, wrapped
+from xg.codegen.emit.text import WIDTH, Precedence, Text, broken, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import LEAVES, Body, has_unsafe_choice, topological
 from xg.ir.functions import FUNCTIONS, UNARY
@@ -50,7 +50,7 @@ def element_types(order: Iterable[Expr]) -> dict[int, bool | None]:
     for expr in order:
         if expr.kind == "int" or expr.prim == "as_float":
             raw[id(expr)] = True
-        elif expr.prim in ("operand", "draw") or expr.kind == "bool" or _is_filled(expr):
+        elif expr.prim in ("operand", "draw") or expr.kind == "bool" or _is_constant_fill(expr):
             raw[id(expr)] = False
         else:
             parts = [raw[id(arg)] for arg in _float_arguments(expr)]
@@ -60,7 +60,7 @@ def element_types(order: Iterable[Expr]) -> dict[int, bool | None]:
     return raw
 
 
-def _is_filled(expr: Expr) -> bool:
+def _is_constant_fill(expr: Expr) -> bool:
     """Whether an expression is one number everywhere, made in the model's float type."""
     return expr.prim == "broadcast" and all(e.prim in PLAIN for e in topological(expr.args))
 
@@ -91,28 +91,28 @@ class BodyWriter:
         for expr in _written(body.order(), body.outputs):
             if id(expr) not in self.texts:
                 self.texts[id(expr)] = self._text(expr, raw)
-        return self._finished(body.outputs[0], raw)
+        return self._result_text(body.outputs[0], raw)
 
     def write(self, outputs: Sequence[Expr]) -> list[Text]:
         """Lines that compute the outputs, and the texts of the outputs."""
         every = topological(outputs)
         raw, order = element_types(every), _written(every, outputs)
-        uses = Counter(id(_unrepeated(arg, expr)) for expr in order for arg in expr.args)
+        uses = Counter(id(_skip_broadcast(arg, expr)) for expr in order for arg in expr.args)
         uses.update(id(expr) for expr in outputs)
         for expr in order:
             if id(expr) in self.texts:
                 continue
-            text = self._fitted(expr, raw)
+            text = self._fit_text(expr, raw)
             last = len(outputs) == 1 and expr is outputs[0]
             local_name = expr.name or LOCAL_NAMES.get(expr.prim, self.temporary)
             if not last and (uses[id(expr)] > 1 or expr.name) and expr.prim not in LEAVES:
-                if uses[id(expr)] > 1 and _is_cast_by_all(expr, order, outputs, raw):
+                if uses[id(expr)] > 1 and _has_casting_users(expr, order, outputs, raw):
                     text = self.spelling.cast(text, self.scope)
                 text = self.assign(local_name, text)
             self.texts[id(expr)] = text
-        return [self._finished(expr, raw) for expr in outputs]
+        return [self._result_text(expr, raw) for expr in outputs]
 
-    def _finished(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
+    def _result_text(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
         text = self.texts[id(expr)]
         if expr.kind == "float" and raw[id(expr)] is not False:
             return self.spelling.cast(text, self.scope)
@@ -124,11 +124,11 @@ class BodyWriter:
         self.lines.append(f"{name} = {text.text}")
         return Text(name)
 
-    def _fitted(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
+    def _fit_text(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
         """The text of an expression, its longest argument taken out until it fits a line."""
         text = self._text(expr, raw)
         while len(text.text) > WIDTH - self.indent - 16:
-            args = [_unrepeated(arg, expr) for arg in expr.args]
+            args = [_skip_broadcast(arg, expr) for arg in expr.args]
             compound = [arg for arg in args if self.texts[id(arg)].binding != Precedence.ATOM]
             compound = compound or [arg for arg in args if len(self.texts[id(arg)].text) > 24]
             if not compound:
@@ -142,7 +142,7 @@ class BodyWriter:
     def _text(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
         args: list[Text] = []
         for arg in expr.args:
-            source = _unrepeated(arg, expr)
+            source = _skip_broadcast(arg, expr)
             text = self.texts[id(source)]
             if expr.prim in BLENDING and raw[id(arg)] and not raw[id(expr)]:
                 text = self.spelling.cast(text, self.scope)
@@ -150,11 +150,13 @@ class BodyWriter:
         return self.spelling.primitive(expr, args, self.scope)
 
 
-def _is_cast_by_all(
+def _has_casting_users(
     expr: Expr, order: Sequence[Expr], outputs: Sequence[Expr], raw: dict[int, bool | None]
 ) -> bool:
     """Whether all that read an expression would convert it; if so, it counts as converted."""
-    pairs = [(arg, user) for user in order for arg in user.args if _unrepeated(arg, user) is expr]
+    pairs = [
+        (arg, user) for user in order for arg in user.args if _skip_broadcast(arg, user) is expr
+    ]
     if not raw[id(expr)] or any(expr is output for output in outputs):
         return False
     if not all(user.prim in BLENDING and raw[id(a)] and not raw[id(user)] for a, user in pairs):
@@ -168,11 +170,11 @@ def _written(order: Sequence[Expr], outputs: Sequence[Expr]) -> list[Expr]:
     needed_ids = {id(expr) for expr in outputs}
     for expr in reversed(order):
         if id(expr) in needed_ids:
-            needed_ids.update(id(_unrepeated(arg, expr)) for arg in expr.args)
+            needed_ids.update(id(_skip_broadcast(arg, expr)) for arg in expr.args)
     return [expr for expr in order if id(expr) in needed_ids]
 
 
-def _unrepeated(arg: Expr, user: Expr) -> Expr:
+def _skip_broadcast(arg: Expr, user: Expr) -> Expr:
     """Elementwise users repeat by themselves: the broadcast of an argument need not be made."""
     if arg.prim != "broadcast" or user.prim not in ARITHMETIC:
         return arg
@@ -231,7 +233,7 @@ def operator_function(
     A `wide` one computes half types in float32, as every one does that adds.
     """
     dims = {dim for expr in topological((*body.operands, *body.outputs)) for dim in expr.shape}
-    names = Names(spell_symbol(name) for dim in dims for name in sizes.computed(dim).symbols())
+    names = Names(spell_symbol(name) for dim in dims for name in sizes.fold_exactly(dim).symbols())
     operands = [names.fresh(str(expr.name)) for expr in body.operands]
     numbers = _numbers(body, attrs)
     own = {key: names.fresh(key) for key in numbers}
@@ -243,7 +245,7 @@ def operator_function(
     outputs = [_without_zeros(output) for output in body.outputs] if frees else body.outputs
     results = [result.text for result in writer.write(outputs)]
     written = [*writer.lines, f"return {', '.join(results)}"]
-    used = mentioned([*writer.lines, *results])
+    used = mentioned_names([*writer.lines, *results])
     needs = _Needs(
         symbols=tuple(name for name in scope.needed if spell_symbol(name) in used),
         seed=spelling.seed if _is_random(body) else "",
@@ -285,7 +287,7 @@ def rounds_a_size(body: Body, spelling: Spelling) -> bool:
 
 
 def _is_size(expr: Expr) -> bool:
-    return expr.prim == "const" and bool(expr.typed("value", Scalar).symbols())
+    return expr.prim == "const" and bool(expr.typed_attr("value", Scalar).symbols())
 
 
 def _without_zeros(output: Expr) -> Expr:
@@ -300,7 +302,7 @@ def _without_zeros(output: Expr) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """Arguments of a function behind operands and numbers; `seed` is the type of one, if any."""
+    """The arguments of a function after its operands and numbers; `seed` is a type, or empty."""
 
     symbols: tuple[str, ...]
     seed: str
@@ -315,7 +317,7 @@ class _Needs:
 
 
 def _scope(body: Body, operands: Sequence[str], sizes: Sizes) -> Scope:
-    """The scope of a function, whose float type and device are those of its operands."""
+    """Return the scope of a function, which takes float type and device from its operands."""
     pairs = zip(operands, body.operands, strict=True)
     floats = [name for name, expr in pairs if expr.kind == "float"]
     return Scope(
@@ -370,5 +372,5 @@ def _docstring(said: Description) -> list[str]:
     alone = f'"""{said.formula}."""'
     if said.formula and len(alone) + 4 <= WIDTH:
         return [alone]
-    summary = wrapped(f'"""{meaning}.')
-    return [*summary, *(["", *wrapped(f"{said.formula}.")] if said.formula else []), '"""']
+    summary = wrap_text(f'"""{meaning}.')
+    return [*summary, *(["", *wrap_text(f"{said.formula}.")] if said.formula else []), '"""']

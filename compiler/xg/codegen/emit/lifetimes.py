@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from xg.codegen.emit.text import WIDTH, bracketed, indented
+from xg.codegen.emit.text import WIDTH, bracketed, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, IRProgram, Step
 
@@ -18,8 +18,8 @@ ADDED: Final = re.compile(r"_add\(grads, .+, (\w+)\)")
 CALL: Final = re.compile(r"^(for|while)\b|\w\(\s*params\b")  # a loop, or the function of a block
 
 
-def free_saved(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
-    """The lines, with ``del saved.X`` behind the last statement that reads a field.
+def free_saved_fields(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
+    """Insert ``del saved.X`` after the last statement that reads a field.
 
     None follows a ``return``, which frees everything.
     """
@@ -30,26 +30,26 @@ def free_saved(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
         names += statement
         spent = [f"saved.{name}" for name, place in last.items() if place == number]
         if spent and not statement[0].startswith("return "):
-            names += _deleted(spent)
+            names += _del_lines(spent)
     return names
 
 
 def free_variables(lines: Sequence[str], names: Iterable[str]) -> list[str]:
-    """The lines, with ``del X`` before the call of a block behind which no statement reads X."""
+    """Insert ``del X`` before the first block call that follows the last read of X."""
     statements = _statements(lines)
     last = {name: _last(statements, _word(name)) for name in dict.fromkeys(names)}
     written: list[str] = []
     for number, statement in enumerate(statements):
         if CALL.search("\n".join(statement)):
             spent = [name for name, place in last.items() if 0 <= place < number]
-            written += _deleted(spent) if spent else []
+            written += _del_lines(spent) if spent else []
             last = {name: place for name, place in last.items() if name not in spent}
         written += statement
     return written
 
 
 def add_at_once(lines: Sequence[str]) -> list[str]:
-    """The lines, with a gradient added right behind what computes it, and then freed."""
+    """Add a gradient right after the statement that computes it, then free its variable."""
     statements = _statements(lines)
     for statement in list(statements):
         added = ADDED.fullmatch("\n".join(statement))
@@ -65,7 +65,7 @@ def add_at_once(lines: Sequence[str]) -> list[str]:
 
 
 def free_intermediates(lines: Sequence[str]) -> list[str]:
-    """The lines of an operator, with ``del X`` behind the last that reads X, while some follow.
+    """Insert ``del X`` after the last operator line that reads X, if computation follows.
 
     The last line returns the results; what it does not compute needs no room.
     """
@@ -108,11 +108,11 @@ def _mentions(statements: Sequence[Sequence[str]], pattern: str) -> list[int]:
 
 
 def _last(statements: Sequence[Sequence[str]], pattern: str) -> int:
-    """The number of the last statement that matches a pattern, -1 if there is none."""
+    """Return the number of the last statement that matches a pattern, or -1."""
     return next(reversed(_mentions(statements, pattern)), -1)
 
 
-def _deleted(names: Sequence[str]) -> list[str]:
+def _del_lines(names: Sequence[str]) -> list[str]:
     line = f"del {', '.join(names)}"
     return [line] if len(line) + 4 <= WIDTH else bracketed("del (", names, ")", 4)
 
@@ -162,24 +162,24 @@ class TwoParts:
 
 
 def is_in_parts(program: IRProgram) -> bool:
-    """Whether the backward functions of a module can leave a part for later: those of stages."""
+    """Return whether backward functions can leave a part for later: true for pipeline stages."""
     return program.stage is not None
 
 
 def weights_function(lines: Sequence[str]) -> list[str]:
     """The lines as a function within the backward function, which is called or left for later."""
-    return ["", LATER, *indented(lines), "", TAKEN] if lines else []
+    return ["", LATER, *indent_lines(lines), "", TAKEN] if lines else []
 
 
 def freeing(lines: Sequence[str], fields: Sequence[str]) -> list[str]:
     """The lines with those that free what was saved: within the later part what that part reads."""
     if TAKEN not in lines:
-        return free_saved(lines, fields)
+        return free_saved_fields(lines, fields)
     start, end = lines.index(LATER), lines.index(TAKEN)
     inner = [line[4:] for line in lines[start + 1 : end] if line]
     words = set(re.findall(r"\bsaved\.(\w+)", "\n".join(inner)))
-    early = free_saved(lines[: start - 1], [name for name in fields if name not in words])
-    inner = free_saved(add_at_once(inner), [name for name in fields if name in words])
+    early = free_saved_fields(lines[: start - 1], [name for name in fields if name not in words])
+    inner = free_saved_fields(add_at_once(inner), [name for name in fields if name in words])
     late = weights_function(inner)
     return [*early, *late, *lines[end + 1 :]]
 
@@ -188,7 +188,7 @@ def whole_backward(saved_class: str) -> list[str]:
     """The public function that takes the backward pass of a stage at once."""
     arguments = ["params: Params", f"saved: {saved_class}", "d_outputs: Mapping[str, Array]"]
     body = [f'"""{BACKWARD}"""', "return backward_in_parts(params, saved, d_outputs, None)"]
-    return [*bracketed("def backward(", arguments, ") -> Params:"), *indented(body)]
+    return [*bracketed("def backward(", arguments, ") -> Params:"), *indent_lines(body)]
 
 
 # The public backward functions of a module that frees saved values as soon as it has read them.
@@ -215,7 +215,7 @@ class Releasing:
         more = [KIND, f"{EARLIER} = None"]
         parts = self._public("backward_in_parts", IN_PARTS, more, ["later", "earlier"])
         head = self._head("_gradients", [KIND, EARLIER] if in_parts else [])
-        own = [*head, *indented([_OWN, *body])]
+        own = [*head, *indent_lines([_OWN, *body])]
         return [*([parts] if in_parts else []), whole, own]
 
     def _head(self, name: str, more: Sequence[str]) -> list[str]:
@@ -232,6 +232,6 @@ class Releasing:
             *self.checks,
             "saved = _copy(saved)  # alone it keeps what the caller does not",
             *([f"with {self.decorator.removeprefix('@')}:"] if self.decorator else []),
-            *(indented([call]) if self.decorator else [call]),
+            *(indent_lines([call]) if self.decorator else [call]),
         ]
-        return [*self._head(name, more), *indented(body)]
+        return [*self._head(name, more), *indent_lines(body)]

@@ -9,23 +9,23 @@ from typing import Final
 
 from xg import __version__
 from xg.codegen.emit import collectives
-from xg.codegen.emit.allowlist import Allowlist, check_allowed
+from xg.codegen.emit.allowlist import Allowlist, check_code
 from xg.codegen.emit.backward import backward_function
 from xg.codegen.emit.call_text import FIELDS
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward, forward_function
-from xg.codegen.emit.module_plan import ModulePlan, may_be_none
+from xg.codegen.emit.module_plan import ModulePlan, may_be_absent
 from xg.codegen.emit.names import safe, spell_symbol, write_with_stable_names
 from xg.codegen.emit.parameters import bundles, param_starts
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.public_params import ParamsWriter, move_function
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.stepping import StepWriter
-from xg.codegen.emit.text import WIDTH, arguments, bracketed, indented, wrapped
+from xg.codegen.emit.text import WIDTH, arguments, bracketed, indent_lines, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Graph, IRProgram, Value
 from xg.ir.tensor import TensorType
-from xg.ir.walk import reached
+from xg.ir.walk import reachable_keys
 
 # The head of a generated module: what it is, what it imports, names of types, constants.
 
@@ -81,7 +81,7 @@ def _docstring(plan: ModulePlan, dialect: Dialect) -> str:
     graph, mesh = plan.program.main, plan.program.mesh
     what = "forward and backward pass" if plan.saves else "step"
     file = safe(graph.span.source.name.rsplit("/", 1)[-1])
-    inputs = ", ".join(_spelled(graph, value) for value in graph.inputs)
+    inputs = ", ".join(_declaration(graph, value) for value in graph.inputs)
     pairs = zip(graph.output_names, graph.output_types, strict=True)
     outputs = ", ".join(f"{name} {type_}" for name, type_ in pairs)
     function = "forward" if plan.saves else "step"
@@ -90,23 +90,23 @@ def _docstring(plan: ModulePlan, dialect: Dialect) -> str:
     lines = [
         f'"""{safe(graph.title)}: {what} in {dialect.title}.',
         "",
-        *wrapped(f"Compiled by xg {__version__} from {file}, block {graph.block}. {CHANGE}", 0),
+        *wrap_text(f"Compiled by xg {__version__} from {file}, block {graph.block}. {CHANGE}", 0),
         *([f"Every rank of the mesh {ranks} runs it, on its shards."] if mesh else []),
         *(f"{name} = {length} is padded with zeros to {known[name]}." for name, length in padded),
         "",
-        *indented(wrapped(f"{function}({inputs}) -> {outputs}", 4, 4)),
+        *indent_lines(wrap_text(f"{function}({inputs}) -> {outputs}", 4, 4)),
         '"""',
     ]
     return "\n".join(lines)
 
 
-def _spelled(graph: Graph, value: Value) -> str:
+def _declaration(graph: Graph, value: Value) -> str:
     type_ = TensorType(graph.shape(value), graph.types[value].range)
     return f"{value.name} {value.declared or type_}"
 
 
 def _aliases(aliases: Mapping[str, str], code: str) -> str:
-    """Those that the code mentions, or another that it mentions."""
+    """Return the aliases that the code mentions, or that another alias in use mentions."""
     used: dict[str, str] = {}
     for name, text in reversed(list(aliases.items())):
         if any(_mentions(each, name) for each in (code, *used.values())):
@@ -256,7 +256,7 @@ def block_functions(source: str) -> str:
 def emit(program: IRProgram, dialect: Dialect, *, kernels: bool = False) -> str:
     """The source of the module; nothing in it is unknown."""
     source, writer = write_with_stable_names(lambda: marked(program, dialect, kernels=kernels))
-    check_allowed(source, writer.vocabulary(source))
+    check_code(source, writer.vocabulary(source))
     return source
 
 
@@ -274,7 +274,7 @@ def marked(
 
 
 class ModuleWriter:
-    """Writes one module; a backend may add sections of its own behind the public functions."""
+    """Write one module; a backend may add sections of its own after the public functions."""
 
     def __init__(self, program: IRProgram, dialect: Dialect, plan: ModulePlan) -> None:
         self.program = program
@@ -291,7 +291,8 @@ class ModuleWriter:
         """The text, with marked names."""
         main = self.program.entry
         self.blocks = {
-            key: list(self.block(key)) for key in reached(self.program.graphs, self.program.entry)
+            key: list(self.block(key))
+            for key in reachable_keys(self.program.graphs, self.program.entry)
         }
         passes = 2 if self.plan.saves else 1
         functions = [part for block in self.blocks.values() for part in block[:passes]]
@@ -305,7 +306,7 @@ class ModuleWriter:
         support += [part for part in added.support if part not in support]
         text = "\n\n\n".join(
             [
-                *_joined(functions),
+                *_join_lines(functions),
                 *self._section(SAVED, saved),
                 *self._section(PUBLIC, [*decorator, *entries, *added.public]),
                 *self._section("steps of autograd", added.steps),
@@ -316,7 +317,7 @@ class ModuleWriter:
         return f"{header(self.plan, self.dialect, text)}\n\n{text}\n"
 
     def vocabulary(self, source: str) -> Allowlist:
-        """That of the backend, and what ranks call."""
+        """Return the allowlist of the backend, with what a module for ranks calls."""
         vocabulary = self.dialect.vocabulary
         line = collectives.imports(source)
         if not line:
@@ -331,11 +332,11 @@ class ModuleWriter:
 
     def _section(self, title: str, parts: Sequence[Sequence[str]]) -> list[str]:
         """Parts under a heading, if there are any."""
-        return [section(title), *_joined(parts)] if parts else []
+        return [section(title), *_join_lines(parts)] if parts else []
 
     def _operators(self) -> list[list[str]]:
         written = self.plan.operators.written.items()
-        functions = [_wrapped(function.source(name)) for name, function in written]
+        functions = [_wrap_signature(function.source(name)) for name, function in written]
         return [*self._decorator(self.dialect.spelling.wide), *functions]
 
     def _decorator(self, name: str) -> list[list[str]]:
@@ -376,7 +377,9 @@ class ModuleWriter:
         forward = forward_function(self.plan, graph, backward.saved)
         reverse, lost = backward_function(self.plan, backward, forward)
         if key == self.program.entry:
-            lost += PublicWriter(self.dialect, self.plan, self.params, forward, lost).unsaved()
+            lost += PublicWriter(
+                self.dialect, self.plan, self.params, forward, lost
+            ).sizes_to_save()
         if lost:  # sizes that no saved tensor carries are saved themselves
             forward = forward_function(self.plan, graph, backward.saved, lost)
         self.saved[key] = (forward, lost)
@@ -400,7 +403,7 @@ class ModuleWriter:
                 one = calls[value].rounds is None or calls[value].callee in self.plan.recurrences
                 kinds[field] = kind if one else f"list[{kind}]"
             else:
-                kinds[field] = "Array | None" if may_be_none(value) else "Array"
+                kinds[field] = "Array | None" if may_be_absent(value) else "Array"
                 shapes[field] = f"  # {shape_text(graph.types[value].shape, graph.sizes)}"
         kinds |= {spell_symbol(size): "int" for size in sizes}
         kinds |= {"seed": self.plan.spelling.seed} if key in self.plan.redrawn else {}
@@ -409,12 +412,12 @@ class ModuleWriter:
     def _class(self, key: str, kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
         name = self.plan.classes[key]
         function = self.plan.functions[key]
-        base = "" if self.plan.frees_saved else "(NamedTuple)"
+        base = "" if self.plan.frees_saved_values else "(NamedTuple)"
         return [
             f"class {name}{base}:",
             f'    """Values of `{function}` that `d_{function}` needs."""',
             *([""] if kinds else []),
-            *indented((_object if self.plan.frees_saved else _tuple)(kinds, shapes)),
+            *indent_lines((_object if self.plan.frees_saved_values else _tuple)(kinds, shapes)),
         ]
 
 
@@ -435,23 +438,23 @@ def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
         *_fields(fields),
         "",
         *bracketed("def __init__(", names, ") -> None:", 4),
-        *indented(assignments),
+        *indent_lines(assignments),
     ]
 
 
 def _fields(names: Sequence[str]) -> list[str]:
-    """The names of fields on one line, or each on its own, as the formatter has tuples."""
+    """Return the names of fields on one line, or one per line if they are too long."""
     line = f"_fields = ({', '.join(names)})"
     if len(line) + 4 <= WIDTH:
         return [line]
     return ["_fields = (", *(f"    {name.rstrip(',')}," for name in names), ")"]
 
 
-def _joined(parts: Sequence[Sequence[str]]) -> list[str]:
+def _join_lines(parts: Sequence[Sequence[str]]) -> list[str]:
     return ["\n".join(lines) for lines in parts if lines]
 
 
-def _wrapped(lines: Sequence[str]) -> list[str]:
+def _wrap_signature(lines: Sequence[str]) -> list[str]:
     """A function whose head may be too long for a line."""
     count = int(lines[0].startswith("@"))
     above, (head, *body) = lines[:count], lines[count:]

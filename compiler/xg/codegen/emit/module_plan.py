@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from xg.codegen.emit.dialect import Kernels
-from xg.codegen.emit.names import Names, camel, mentioned, plain, spell_symbol
+from xg.codegen.emit.names import Names, camel, mentioned_names, plain, spell_symbol
 from xg.codegen.emit.sizes import Source, locate, shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.statements import Functions, Mark, Statements
-from xg.codegen.emit.text import Text, commented, indented
+from xg.codegen.emit.text import Text, add_comment, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
@@ -133,7 +133,7 @@ class ModulePlan:
         return bool(self.program.backwards)
 
     @property
-    def frees_saved(self) -> bool:
+    def frees_saved_values(self) -> bool:
         """Whether a backward pass frees what was saved as it goes; then that is not a tuple."""
         return self.saves and self.kernels is not None and self.kernels.releasing
 
@@ -148,7 +148,7 @@ class ModulePlan:
         return frozenset(map(spell_symbol, names))
 
     def passed(self, graph: Graph) -> dict[str, str]:
-        """Arguments of a graph's function behind its operands, with kinds: sizes, then types."""
+        """Map a function's arguments after its operands to their kinds: sizes, then types."""
         sizes = {spell_symbol(name): "int" for name in self.arguments[graph.key]}
         kinds = {"dtype": "DType", "device": "Device"}
         return sizes | {name: kinds[name] for name in self.types.get(graph.key, ())}
@@ -177,7 +177,7 @@ def size_symbols_above(program: IRProgram, sources: SizeSources) -> dict[str, fr
     """For every graph the symbols whose number its callers know, which no default may replace."""
     symbols: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
     for key, graph in reversed(list(program.graphs.items())):  # callers first
-        names = symbols[key] | carried_symbols(graph) | sources.implied(graph)
+        names = symbols[key] | carried_symbols(graph) | sources.implied_symbols(graph)
         for call in graph.calls:
             callee = program.graphs[call.callee]
             own = set(callee.sizes.definitions) | _own_numbers(callee)
@@ -214,7 +214,7 @@ def _draws(step: Step, graph: Graph, random: Container[str]) -> bool:
 
 
 def shared_params(program: IRProgram) -> frozenset[tuple[str, str]]:
-    """Parameters whose gradient comes from several places: tied ones, and those of shared calls."""
+    """Find parameters whose gradient has several sources: tied ones, and any in shared calls."""
     shared: set[tuple[str, str]] = set()
     for key, graph in reversed(list(program.graphs.items())):  # callers first
         calls: dict[str, dict[str, None]] = {}  # ranks may run one call's block in several ways
@@ -256,7 +256,7 @@ class PassWriter:
         start = len(head) + len(before)
         marks = tuple(mark.moved(start) for mark in self.statements.marks)
         self.plan.marks[self.graph.key, self.statements.backward] = marks
-        return [*head, *indented([*before, *code])]
+        return [*head, *indent_lines([*before, *code])]
 
     @property
     def path(self) -> bool:
@@ -276,7 +276,7 @@ class PassWriter:
             name = self.names.fresh(str(value.name))
             self.statements.texts[value] = Text(name)
             comment = shape_text(self.graph.types[value].shape, self.graph.sizes)
-            lines += commented(f"{name} = params[{self.below(str(value.name))}]", comment)
+            lines += add_comment(f"{name} = params[{self.below(str(value.name))}]", comment)
         return lines
 
     def untaken_params(self, taken: Sequence[Value]) -> list[Source]:
@@ -292,7 +292,7 @@ class PassWriter:
 
     def size_lines(self, sources: Sequence[Source], code: Sequence[str]) -> list[str]:
         """Lines that make the sizes known which the code mentions."""
-        words, implied = mentioned(code), self.plan.sources.implied(self.graph)
+        words, implied = mentioned_names(code), self.plan.sources.implied_symbols(self.graph)
         lines = locate(
             [name for name in self.scope.needed if spell_symbol(name) in words],
             sources,
@@ -334,7 +334,7 @@ class PassWriter:
         names = carried_symbols(self.graph) | self.plan.above[self.graph.key]
         return names - self.known.keys()
 
-    def spelled(self, value: Value) -> str:
+    def spell_value(self, value: Value) -> str:
         """``X [B, S, D]``, as the file says it."""
         return f"{value.name or 'value'} {spell_shape(self.graph.shape(value))}"
 
@@ -365,12 +365,12 @@ def size_variables(graph: Graph) -> set[str]:
             dims.update(d for a in step.attrs.values() if isinstance(a, Scalar) for d in a.dims())
     names: set[str] = set()
     for dim in dims:
-        names.update(dim.symbols(), graph.sizes.computed(dim).symbols())
+        names.update(dim.symbols(), graph.sizes.fold_exactly(dim).symbols())
     for name in sorted(names & graph.sizes.definitions.keys()):
         names.update(graph.sizes.expand(symbol(name)).symbols())
     return {spell_symbol(name) for name in names}
 
 
-def may_be_none(value: Value) -> bool:
+def may_be_absent(value: Value) -> bool:
     """Whether a saved value is absent when dropout is off: its mask."""
     return value.role == "cache" and value.name == "keep"

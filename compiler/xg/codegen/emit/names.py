@@ -61,10 +61,10 @@ class Names:
             name += "_"
         if name in self._promised:
             self._promised.remove(name)
-            return self._given(name)
+            return self._claim_name(name)
         if name in self._taken:
-            return self._numbered(name.removesuffix("_"), 2)
-        return self._given(name)
+            return self._add_number(name.removesuffix("_"), 2)
+        return self._claim_name(name)
 
     def _belongs(self, name: str) -> bool:
         """Whether a name means something else already, in Python or in the module."""
@@ -72,19 +72,19 @@ class Names:
         made = (name, f"d_{name}", f"move_{name}") if self._kind == "function" else (name,)
         return _is_keyword(name) or any(each in avoided for each in made)
 
-    def _numbered(self, name: str, number: int) -> str:
+    def _add_number(self, name: str, number: int) -> str:
         number = max(number, self._next.get(name, 1))
         while not self._is_free(f"{name}_{number}"):
             number += 1
         self._next[name] = number + 1
-        return self._given(f"{name}_{number}")
+        return self._claim_name(f"{name}_{number}")
 
     def _is_free(self, name: str) -> bool:
         return not (name in self._taken or name in self._promised or self._belongs(name))
 
-    def _given(self, name: str) -> str:
+    def _claim_name(self, name: str) -> str:
         self._taken.add(name)
-        return _marked(name, self._kind)
+        return _add_mark(name, self._kind)
 
     def promise(self, names: Iterable[str]) -> None:
         """Keep names for those that want just these."""
@@ -96,10 +96,10 @@ class Names:
 
 
 def spell_symbol(name: str) -> str:
-    """The variable that holds a size: its symbol, with ``_`` behind it where that is avoided."""
+    """Return the variable of a size: its symbol, followed by ``_`` if that name is avoided."""
     stem = name.rstrip("_")
     avoided = _is_keyword(stem) or stem in _avoided.get().get("size", ())
-    return _marked(f"{name}_" if avoided else name, "size")
+    return _add_mark(f"{name}_" if avoided else name, "size")
 
 
 def _is_keyword(name: str) -> bool:
@@ -136,19 +136,19 @@ def kind_of(name: str) -> Kind | None:
     return next((_KINDS[char] for char in name if char in _KINDS), None)
 
 
-def unmarked(text: str) -> str:
+def blank_marks(text: str) -> str:
     """A text of the author's in which nothing is taken for a mark."""
     return "".join(" " if char in _KINDS else char for char in text)
 
 
-def _marked(name: str, kind: Kind) -> str:
+def _add_mark(name: str, kind: Kind) -> str:
     return _MARKS[kind][name[0]] + name[1:]
 
 
 # ---- spelling -----------------------------------------------------------------------------------
 
 
-def mentioned(lines: Iterable[str]) -> set[str]:
+def mentioned_names(lines: Iterable[str]) -> set[str]:
     """Every name that lines of code mention, comments and strings left out."""
     names: set[str] = set()
     for line in lines:
@@ -165,7 +165,7 @@ def camel(name: str) -> str:
 
 def safe(text: str) -> str:
     """A title inside a docstring or a comment: nothing that could end it or hide in it."""
-    cleaned = "".join(char if char.isprintable() else " " for char in unmarked(text))
+    cleaned = "".join(char if char.isprintable() else " " for char in blank_marks(text))
     return cleaned.replace("\\", "/").replace('"', "'")
 
 
@@ -241,7 +241,7 @@ def _scopes(piece: str) -> _Scopes:
     for node in ast.parse(piece).body:
         if isinstance(node, ast.ClassDef):
             _add(outer, node.name)
-            _add_all(outer, [*node.bases, *node.decorator_list])
+            _add_names(outer, [*node.bases, *node.decorator_list])
             inner += _class(node, outer)
         elif isinstance(node, ast.FunctionDef):
             _add(outer, node.name)
@@ -252,7 +252,7 @@ def _scopes(piece: str) -> _Scopes:
             for name in names:
                 _add(outer, name)
         else:
-            _add_all(outer, [node])
+            _add_names(outer, [node])
     return _Scopes(() if piece.isascii() else tuple(inner), outer, frozenset(imported))
 
 
@@ -263,7 +263,7 @@ def _class(node: ast.ClassDef, outer: Spellings) -> Iterator[Spellings]:
             _add(inner, part.name)
             yield _function(part, outer)
         else:
-            _add_all(inner, [part])
+            _add_names(inner, [part])
     _free(inner, inner.keys() - _bound(node.body), outer)
     yield inner
 
@@ -284,11 +284,11 @@ def _function(node: ast.FunctionDef, outer: Spellings) -> Spellings:
             name = cast(ast.Name, part)
             _add(inner, name.id)
             if type(name.ctx) is ast.Store:
-                bound.add(_spelled(name.id)[0])
+                bound.add(_split_mark(name.id)[0])
         elif kind is ast.arg:
             name = cast(ast.arg, part).arg
             _add(inner, name)
-            bound.add(_spelled(name)[0])
+            bound.add(_split_mark(name)[0])
     _free(inner, inner.keys() - bound, outer)
     return inner
 
@@ -298,7 +298,7 @@ def _free(inner: Mapping[str, set[Kind | None]], names: Iterable[str], outer: Sp
         outer.setdefault(name, set()).update(inner[name])
 
 
-def _add_all(names: Spellings, nodes: list[ast.AST] | list[ast.expr]) -> None:
+def _add_names(names: Spellings, nodes: list[ast.AST] | list[ast.expr]) -> None:
     for node in nodes:
         for part in descendants(node):
             if isinstance(part, ast.Name):
@@ -306,7 +306,7 @@ def _add_all(names: Spellings, nodes: list[ast.AST] | list[ast.expr]) -> None:
 
 
 def _add(names: Spellings, name: str) -> None:
-    spelling, kind = _spelled(name)
+    spelling, kind = _split_mark(name)
     if spelling in names:
         names[spelling].add(kind)
     else:
@@ -314,7 +314,7 @@ def _add(names: Spellings, name: str) -> None:
 
 
 @lru_cache(REMEMBERED)
-def _spelled(name: str) -> tuple[str, Kind | None]:
+def _split_mark(name: str) -> tuple[str, Kind | None]:
     """A name without its mark, and the kind of the mark."""
     return plain(name), kind_of(name)
 
@@ -361,7 +361,7 @@ def gradient_names(
 
 
 def sums_with_seeds(backward: Backward) -> dict[Value, Value]:
-    """Totals that take over the name of a cotangent which nothing else reads."""
+    """Map each sum to the cotangent that only it reads, and whose name it takes over."""
     reads = Counter(value for step in backward.steps for value in step.inputs)
     reads.update(value for value, _ in backward.rows)
     seeds = {seed for seed in backward.cotangents.values() if reads[seed] == 1}
@@ -376,7 +376,7 @@ def sums_with_seeds(backward: Backward) -> dict[Value, Value]:
 
 @dataclass(frozen=True, slots=True)
 class _Producer:
-    """The node that gives a gradient: its name, which of its operands, the label behind it."""
+    """The node that gives a gradient: its name, which operand, and the label after it."""
 
     name: str
     operand: str

@@ -11,7 +11,7 @@ from xg.codegen.emit.lifetimes import is_in_parts
 from xg.codegen.emit.module_plan import ModulePlan, PassWriter
 from xg.codegen.emit.sizes import locate
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.text import Text, broken, indented, tuple_of
+from xg.codegen.emit.text import Text, broken, indent_lines, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collectives import collective_of
 from xg.ir.dim import Dim, symbol
@@ -20,7 +20,7 @@ from xg.ir.moves import collective
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
-from xg.ir.walk import callers_first, having, inside, reached
+from xg.ir.walk import callers_first, having, inside, reachable_keys
 from xg.sharding.local import cuts_of_value
 
 Symbols = Mapping[str, Dim]
@@ -35,7 +35,7 @@ def table_lines(program: IRProgram, scope: Scope) -> list[str]:
     The parameters of a graph come before those of its calls.
     """
     present = having(program, lambda graph: bool(graph.params))
-    return _returned(_groups(program, scope, _params, present), table_type(program))
+    return _return_lines(_groups(program, scope, _params, present), table_type(program))
 
 
 def table_type(program: IRProgram) -> str:
@@ -47,7 +47,7 @@ def param_starts(program: IRProgram) -> list[str]:
     """The kinds of starts that parameters have: ``ones``, ``zeros``, ``uniform``, ``normal``."""
     starts = {
         p.start
-        for key in reached(program.graphs, program.entry)
+        for key in reachable_keys(program.graphs, program.entry)
         for p in program.graphs[key].params
     }
     words = [word for word in ("ones", "zeros") if word in starts]
@@ -58,7 +58,7 @@ def param_starts(program: IRProgram) -> list[str]:
 def state_lines(program: IRProgram, scope: Scope) -> list[str]:
     """Lines that return a dictionary from the name of a state to shape and kind."""
     present = having(program, lambda graph: bool(graph.states))
-    return _returned(_groups(program, scope, _states, present), "CacheTable")
+    return _return_lines(_groups(program, scope, _states, present), "CacheTable")
 
 
 def cut_lines(program: IRProgram, scope: Scope) -> list[str]:
@@ -79,13 +79,13 @@ def cut_lines(program: IRProgram, scope: Scope) -> list[str]:
     present = having(program, lambda graph: bool(rows(graph, {}, scope)))
     own = _Group(0, "", [f'"{name}": {text},' for name, text in pairs if text != "()"])
     groups = [own, *_groups(program, scope, rows, present)]
-    return _returned(_merged(groups), "dict[str, Cuts]")
+    return _return_lines(_merge_groups(groups), "dict[str, Cuts]")
 
 
 def named_lines(program: IRProgram, scope: Scope, rows: Rows, kind: str) -> list[str]:
     """Lines that return a dictionary from paths to what is said of them."""
     present = having(program, lambda graph: bool(rows(graph, {}, scope)))
-    return _returned(_groups(program, scope, rows, present), kind)
+    return _return_lines(_groups(program, scope, rows, present), kind)
 
 
 def _cuts(program: IRProgram, graph: Graph, value: Value, symbols: Symbols) -> str:
@@ -97,14 +97,14 @@ def _cuts(program: IRProgram, graph: Graph, value: Value, symbols: Symbols) -> s
 
 @dataclass(slots=True)
 class _Group:
-    """Rows of a table inside so many loops; `loop` is the line that begins the innermost."""
+    """Rows of a table at one loop depth; `loop` is the line that begins the innermost loop."""
 
     depth: int
     loop: str
     rows: list[str]
 
 
-def _returned(groups: Sequence[_Group], kind: str) -> list[str]:
+def _return_lines(groups: Sequence[_Group], kind: str) -> list[str]:
     """Lines that fill a table and return it; at once, where there is no loop."""
     groups = [group for group in groups if group.rows or group.loop]
     if not groups:
@@ -127,10 +127,12 @@ def _groups(program: IRProgram, scope: Scope, rows: Rows, present: frozenset[str
         return (level.below(call, program, scope) for call in calls)
 
     levels = callers_first(_Level(program.main, "", 0, {}), below)
-    return _merged([_Group(each.depth, each.loop, [*each.rows(scope, rows)]) for each in levels])
+    return _merge_groups(
+        [_Group(each.depth, each.loop, [*each.rows(scope, rows)]) for each in levels]
+    )
 
 
-def _merged(groups: Sequence[_Group]) -> list[_Group]:
+def _merge_groups(groups: Sequence[_Group]) -> list[_Group]:
     """Neighbours in one loop as one group."""
     merged: list[_Group] = []
     for group in groups:
@@ -249,7 +251,7 @@ def bundles(program: IRProgram, shared: Shared) -> bool:
     """Whether a program of ranks gathers parameters that can be bundled."""
     looped = any(call.loop for graph in program.graphs.values() for call in graph.calls)
     return not looped and any(
-        next(gathered(graph, graph.steps, shared), None) for graph in program.graphs.values()
+        next(gather_steps(graph, graph.steps, shared), None) for graph in program.graphs.values()
     )
 
 
@@ -258,7 +260,9 @@ def holds(program: IRProgram) -> bool:
     return any("hold" in graph.memory.values() for graph in program.graphs.values())
 
 
-def gathered(graph: Graph, steps: Iterable[Step], shared: Shared) -> Iterator[tuple[Apply, Expr]]:
+def gather_steps(
+    graph: Graph, steps: Iterable[Step], shared: Shared
+) -> Iterator[tuple[Apply, Expr]]:
     """The steps of a pass that gather a parameter of a graph, each with what it is."""
     params = {param.value: str(param.value.name) for param in graph.params}
     gathers: list[tuple[Apply, Expr]] = []
@@ -276,19 +280,19 @@ def gathered(graph: Graph, steps: Iterable[Step], shared: Shared) -> Iterator[tu
     yield from (pair for pair in gathers if times[pair[0].inputs[0]] == 1)
 
 
-def spell_gathered(writer: PassWriter, steps: Iterable[Step]) -> None:
+def spell_gathers(writer: PassWriter, steps: Iterable[Step]) -> None:
     """Let a function ask for bundled parameters by their names, and read no shards of them."""
     if not writer.plan.bundles:
         return
     statements = writer.statements
-    for step, _ in gathered(writer.graph, steps, writer.plan.shared):
+    for step, _ in gather_steps(writer.graph, steps, writer.plan.shared):
         name = writer.below(str(step.inputs[0].name))
         statements.direct[step] = Text(f"params.whole({name})")
         statements.uses[step.inputs[0]] -= 1
 
 
 def gathered_params(plan: ModulePlan, *, reverse: bool) -> str:
-    """The parameters of a pass, as the public functions give them to those of the entry block."""
+    """Return the text of the parameters that a public function passes to the entry block."""
     if not plan.bundles:
         return "params"
     listed, order = ("_gathers_again", ", last_first=True") if reverse else ("_gathers", "")
@@ -318,7 +322,7 @@ def gather_functions(plan: ModulePlan) -> list[list[str]]:
         located = locate(scope.needed, [], sizes, sizes.defaults, plan.program.main.span)
         plan.constants.update(located.constants)
         body = [f'"""{doc}"""', *located.lines, *lines]
-        functions.append([f"def {name}() -> dict[str, tuple[str, int]]:", *indented(body)])
+        functions.append([f"def {name}() -> dict[str, tuple[str, int]]:", *indent_lines(body)])
     return functions
 
 
@@ -332,7 +336,7 @@ def _gather_lines(program: IRProgram, shared: Shared, scope: Scope, listed: str)
         steps += graph.steps if graph.key in again else ()
         return [
             (str(step.inputs[0].name), f'("{gather.attr("over")}", {gather.attr("axis")})')
-            for step, gather in gathered(graph, steps, shared)
+            for step, gather in gather_steps(graph, steps, shared)
             if listed != "held" or graph.memory.get(str(step.inputs[0].name)) == "hold"
         ]
 
@@ -345,5 +349,5 @@ def _run_again(program: IRProgram) -> frozenset[str]:
     for backward in program.backwards.values():
         for call in backward.calls:
             if call.again:
-                keys.update(reached(program.graphs, call.callee))
+                keys.update(reachable_keys(program.graphs, call.callee))
     return frozenset(keys)

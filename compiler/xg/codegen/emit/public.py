@@ -25,8 +25,8 @@ from xg.codegen.emit.lifetimes import (
     weights_function,
     whole_backward,
 )
-from xg.codegen.emit.module_plan import ModulePlan, may_be_none
-from xg.codegen.emit.names import Names, mentioned, spell_symbol
+from xg.codegen.emit.module_plan import ModulePlan, may_be_absent
+from xg.codegen.emit.names import Names, mentioned_names, spell_symbol
 from xg.codegen.emit.parameters import gather_functions, gathered_params, no_gradients
 from xg.codegen.emit.public_params import (
     ParamsWriter,
@@ -36,11 +36,11 @@ from xg.codegen.emit.public_params import (
 )
 from xg.codegen.emit.sizes import SizeLines, Source, locate
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.text import bracketed, broken, dictionary, indented, tuple_of
+from xg.codegen.emit.text import bracketed, broken, dictionary, indent_lines, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, IRProgram, Value
 from xg.ir.known_sizes import carried_symbols
-from xg.ir.walk import having, reached
+from xg.ir.walk import having, reachable_keys
 
 
 @dataclass(slots=True)
@@ -69,12 +69,12 @@ class PublicWriter:
     def functions(self) -> list[list[str]]:
         """All of them, in reading order."""
         init, *of_ranks = self.params.functions()
-        return [init, self._forward(), *self._backward(), *self._moved(), *of_ranks]
+        return [init, self._forward(), *self._backward(), *self._statistics_function(), *of_ranks]
 
-    def _moved(self) -> list[list[str]]:
+    def _statistics_function(self) -> list[list[str]]:
         if not self.plan.moved:
             return []
-        return [self._decorated(moved_function(self.plan, self.saved_class))]
+        return [self._decorate(moved_function(self.plan, self.saved_class))]
 
     def support(self) -> list[list[str]]:
         """The private functions that they call."""
@@ -90,8 +90,8 @@ class PublicWriter:
         limits = [*limit_lines(self.plan.program, scope), *self.params.whole.lines(given, scope)]
         inside = [*float_lines(self.plan), *given_range_lines(self.plan, scope), *limits]
         inside += width_lines(self.plan, scope) if self.dialect.checks_width else []
-        lines = [*self._checked(given, tuple(scope.needed)), *inside]
-        fresh = Names(mentioned(lines))
+        lines = [*self._check_shapes(given, tuple(scope.needed)), *inside]
+        fresh = Names(mentioned_names(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         random = graph.key in self.plan.random
@@ -104,13 +104,13 @@ class PublicWriter:
         head = bracketed(
             "def forward(", parameters, f") -> tuple[dict[str, Array], {self.saved_class}]:"
         )
-        return self._decorated([*head, *indented(body)])
+        return self._decorate([*head, *indent_lines(body)])
 
     def _given_arrays(self) -> list[Source]:
         """Inputs and parameters as they come from outside."""
-        return [*self._given("inputs", self.graph.inputs), *self._given_params()]
+        return [*self._array_sources("inputs", self.graph.inputs), *self._given_params()]
 
-    def _checked(self, sources: Sequence[Source], needed: Sequence[str] = ()) -> list[str]:
+    def _check_shapes(self, sources: Sequence[Source], needed: Sequence[str] = ()) -> list[str]:
         """Lines that find the sizes, also those `needed`, and check all shapes."""
         graph, scope = self.graph, Scope(self.graph.sizes)
         shapes = [f'"{value.name}": {self._shape(value, scope)}' for value in graph.inputs]
@@ -124,7 +124,7 @@ class PublicWriter:
             *self._param_shapes(),
             *(check_lines("inputs", shapes, "{}", "shapes") if shapes else []),
         ]
-        if "_array" in mentioned(lines):
+        if "_array" in mentioned_names(lines):
             self.plan.helpers["array"] = None
         return lines
 
@@ -151,7 +151,7 @@ class PublicWriter:
         names = Names(map(spell_symbol, symbols))
         seeds, checked, lines = self._seeds(scope, names)
         constant = self._constant(scope)
-        size_lines = self._located(scope)
+        size_lines = self._locate_sizes(scope)
         self.plan.constants.update(size_lines.constants)
         inputs = [value for value in graph.inputs if value in backward.gradients]
         results = [names.fresh(f"d{value.name}") for value in inputs]
@@ -163,16 +163,19 @@ class PublicWriter:
         body = [
             *size_lines.lines,
             *lines[:checked],
-            *_like(self.dialect, mentioned([*lines, *constant])),
+            *_like(self.dialect, mentioned_names([*lines, *constant])),
             *lines[checked:],
             no_gradients(self.plan),
             *bracketed(head, [*given, *(["later"] if in_parts else [])], ")", 4),
-            *(_handed(self.plan, str(v.name), n) for v, n in zip(inputs, results, strict=True)),
+            *(
+                _gradient_line(self.plan, str(v.name), n)
+                for v, n in zip(inputs, results, strict=True)
+            ),
             *constant,
             *self._finish(),
             "return grads",
         ]
-        if self.plan.frees_saved:
+        if self.plan.frees_saved_values:
             self.plan.helpers["copy"] = None
             releasing = Releasing(self.saved_class, checks, self.dialect.decorator)
             return releasing.functions(body, in_parts=in_parts)
@@ -183,10 +186,10 @@ class PublicWriter:
         head = bracketed(f"def {name}(", arguments, ") -> Params:")
         doc = IN_PARTS if in_parts else [f'"""{BACKWARD}"""']
         whole = [whole_backward(self.saved_class)] if in_parts else []
-        lines = [*head, *indented([*doc, *checks, *body])]
+        lines = [*head, *indent_lines([*doc, *checks, *body])]
         if in_parts and self.dialect.wide:  # later parts add to the gradients that it returns
-            return [lines, *map(self._decorated, whole)]
-        return [self._decorated(lines), *whole]
+            return [lines, *map(self._decorate, whole)]
+        return [self._decorate(lines), *whole]
 
     def _may_lack(self) -> bool:
         """Whether a gradient may be missing: nothing depends on it, or its sum is put off."""
@@ -195,13 +198,13 @@ class PublicWriter:
     def _finish(self) -> list[str]:
         """Lines for what is there last: sums that were put off, and zeros."""
         lines = ["grads.finish()"] if self.plan.defers_sums else []
-        lines += self._filled() if self._may_lack() else []
+        lines += self._zero_gradients() if self._may_lack() else []
         if not lines or not is_in_parts(self.plan.program):
             return lines
         self.plan.helpers["later"] = None
         return weights_function(lines)
 
-    def _filled(self) -> list[str]:
+    def _zero_gradients(self) -> list[str]:
         """Lines for the parameters on which no output depends."""
         zeros = f"{self.dialect.library}.zeros_like(params[name])"
         learning = " and _learns(name)" if frozen_patterns(self.plan.program) else ""
@@ -210,7 +213,7 @@ class PublicWriter:
             f"    grads[name] = {zeros}",
         ]
 
-    def _decorated(self, lines: list[str]) -> list[str]:
+    def _decorate(self, lines: list[str]) -> list[str]:
         if self.dialect.wide:
             self.plan.operators.support[self.dialect.wide] = None
         return [self.dialect.decorator, *lines] if self.dialect.decorator else lines
@@ -224,12 +227,12 @@ class PublicWriter:
         spell = spelling.no_room if self.plan.kernels else spelling.zeros
         return spell(self._shape(value, scope), scope)
 
-    def unsaved(self) -> tuple[str, ...]:
+    def sizes_to_save(self) -> tuple[str, ...]:
         """Symbols of shapes that nothing carries but inputs: to be saved as numbers too."""
         scope = Scope(self.graph.sizes)
         self._seeds(scope, Names())
         self._constant(scope)
-        return self._located(scope).lost
+        return self._locate_sizes(scope).lost
 
     def _constant(self, scope: Scope) -> list[str]:
         """Lines for the float inputs on which no output depends."""
@@ -241,10 +244,10 @@ class PublicWriter:
             if value not in gradients and not value.frozen
         ]
 
-    def _located(self, scope: Scope) -> SizeLines:
+    def _locate_sizes(self, scope: Scope) -> SizeLines:
         """Where `backward` finds the sizes of missing cotangents."""
         sources = [*self._saved_sources(), *self._param_sources()]
-        return _behind(self.plan, self.graph, scope.needed, sources, self.lost)
+        return _backward_sizes(self.plan, self.graph, scope.needed, sources, self.lost)
 
     def _seeds(self, scope: Scope, fresh: Names) -> tuple[list[str], int, list[str]]:
         """A name for the cotangent of every float output, and lines that check and fetch them.
@@ -270,7 +273,7 @@ class PublicWriter:
             lines += [
                 f'{seed} = d_outputs.get("{name}")',
                 f"if {seed} is None:",
-                *indented(broken(f"{seed} = {self._nothing(value, scope)}", 8)),
+                *indent_lines(broken(f"{seed} = {self._nothing(value, scope)}", 8)),
             ]
         checks = check_lines("d_outputs", shapes, "params", fresh.fresh("shapes"))
         return list(names.values()), len(checks), [*checks, *lines]
@@ -281,9 +284,9 @@ class PublicWriter:
         return tuple_of(scope.shape(self.graph.types[value].shape))
 
     def _given_params(self) -> list[Source]:
-        return self._given("params", [param.value for param in self.graph.params])
+        return self._array_sources("params", [param.value for param in self.graph.params])
 
-    def _given(self, arrays: str, values: Sequence[Value]) -> list[Source]:
+    def _array_sources(self, arrays: str, values: Sequence[Value]) -> list[Source]:
         """Arrays as they come from outside, where one may be missing."""
         shapes = [(v, self.graph.types[v].shape) for v in values]
         if arrays == "inputs":  # checked already
@@ -299,18 +302,18 @@ class PublicWriter:
         return [
             (f"saved.{self.entry.fields[value]}", self.graph.types[value].shape)
             for value in saved
-            if value.role != "saved" and not may_be_none(value)
+            if value.role != "saved" and not may_be_absent(value)
         ]
 
 
-def _behind(
+def _backward_sizes(
     plan: ModulePlan,
     graph: Graph,
     needed: Iterable[str],
     sources: Sequence[Source],
     lost: Collection[str],
 ) -> SizeLines:
-    """Where a function behind the forward pass finds sizes; the `lost` ones it saved as numbers."""
+    """Locate sizes after the forward pass, which saved the `lost` ones as numbers."""
     return locate(
         needed,
         sources,
@@ -319,7 +322,7 @@ def _behind(
         graph.span,
         {name: f"saved.{spell_symbol(name)}" for name in lost},
         carried_symbols(graph).difference(lost),
-        plan.sources.implied(graph).difference(lost),
+        plan.sources.implied_symbols(graph).difference(lost),
         [(f'params["{path}"]', shape) for path, shape in plan.sources.inner(graph).items()],
     )
 
@@ -330,7 +333,7 @@ def given_inner(plan: ModulePlan, graph: Graph) -> list[Source]:
     return [(f'_array(params, "{path}", {len(shape)})', shape) for path, shape in inner]
 
 
-def _handed(plan: ModulePlan, name: str, gradient: str) -> str:
+def _gradient_line(plan: ModulePlan, name: str, gradient: str) -> str:
     """The line that gives the gradient of an input; in a stage it is added to earlier ones."""
     if not is_in_parts(plan.program):
         return f'grads["{name}"] = {gradient}'
@@ -351,7 +354,7 @@ def _like(dialect: Dialect, words: Collection[str]) -> list[str]:
 def _is_complete(program: IRProgram) -> bool:
     """Whether the backward functions give a gradient for every parameter that is not frozen."""
     learning = having(program, lambda graph: any(not p.value.frozen for p in graph.params))
-    for key in reached(program.graphs, program.entry):
+    for key in reachable_keys(program.graphs, program.entry):
         graph, backward = program.graphs[key], program.backwards[key]
         calls = {call for call in graph.calls if call.callee in learning}
         reversed_ = {step.origin for step in backward.calls}

@@ -13,7 +13,7 @@ from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.parameters import cut_lines, param_starts, table_lines, table_type
 from xg.codegen.emit.sizes import definition_lines, locate
 from xg.codegen.emit.spelling import Scope, private
-from xg.codegen.emit.text import WIDTH, bracketed, indented
+from xg.codegen.emit.text import WIDTH, bracketed, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.known_sizes import carried_symbols, closure
@@ -47,7 +47,7 @@ def learns_function(program: IRProgram) -> list[str]:
         "def _learns(name: str) -> bool:",
         '    """Whether a gradient is taken of a parameter, whatever the number of its block."""',
         '    parts = ["*" if part.isdigit() else part for part in name.split(".")]',
-        *indented(bracketed('return ".".join(parts) not in [', patterns, "]", 4)),
+        *indent_lines(bracketed('return ".".join(parts) not in [', patterns, "]", 4)),
     ]
 
 
@@ -95,11 +95,11 @@ class ParamsWriter:
         if widths:
             plan.helpers["refuse_empty"] = None
             body += bracketed("_refuse_empty(", widths, ")", 4)
-        table = [*bracketed("def _param_table(", names, f") -> {kind}:"), *indented(body)]
+        table = [*bracketed("def _param_table(", names, f") -> {kind}:"), *indent_lines(body)]
         return cls(
             dialect,
             plan,
-            [*table, *indented(lines)],
+            [*table, *indent_lines(lines)],
             sizes,
             WholeSizes.of(plan.program, plan.sources),
         )
@@ -123,21 +123,21 @@ class ParamsWriter:
 
         The table gets a name if it is `named`, or long.
         """
-        names = ", ".join(self._given())
+        names = ", ".join(self._size_keywords())
         line = f"shapes = {{name: shape for name, (shape, _) in _param_table({names}).items()}}"
         if not (unless or named) and len(line) + 4 <= WIDTH:
             return [line]
-        lines = bracketed("table = _param_table(", self._given(), ")", 8 if unless else 4)
+        lines = bracketed("table = _param_table(", self._size_keywords(), ")", 8 if unless else 4)
         if unless:
             kind = table_type(self.plan.program)
-            lines = [f"table: {kind} = {{}}", f"if not {unless}:", *indented(lines)]
+            lines = [f"table: {kind} = {{}}", f"if not {unless}:", *indent_lines(lines)]
         return [
             *lines,
             "shapes = {name: shape for name, (shape, _) in table.items()}",
         ]
 
     def chosen_sizes(self, needed: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Of the needed symbols those that a caller of ``init`` chooses; lines for the defined."""
+        """Return the sizes that ``init`` takes as arguments, and lines for the defined ones."""
         sizes, carried = self.graph.sizes, carried_symbols(self.graph)
         names, defined = closure(needed, (), sizes)
         free = [name for name in names if name not in defined]
@@ -158,7 +158,7 @@ class ParamsWriter:
 
     # ---- init -----------------------------------------------------------------------------------
 
-    def _given(self) -> list[str]:
+    def _size_keywords(self) -> list[str]:
         return [f"{name}={name}" for name in map(spell_symbol, self.sizes)]
 
     def _init(self) -> list[str]:
@@ -175,15 +175,15 @@ class ParamsWriter:
         body = [f'"""{doc}"""', *mesh_lines(self.plan.program.mesh), *lines]
         body += ["_check_float(dtype)"] if starts else []
         if not starts:
-            return [*head, *indented([*body, "return {}"])]
+            return [*head, *indent_lines([*body, "return {}"])]
         body += [
             "params: Params = {}",
             *(["where = cuts()"] if self.is_cut and self._takes_shards(starts) else []),
             *self._loop(starts not in (["ones"], ["zeros"])),
-            *indented(self._filled(starts)),
+            *indent_lines(self._start_lines(starts)),
             "return params",
         ]
-        return [*head, *indented(body)]
+        return [*head, *indent_lines(body)]
 
     def _is_drawn(self, starts: Sequence[str]) -> bool:
         """Whether some parameter is drawn; a number is between two equal bounds."""
@@ -198,14 +198,14 @@ class ParamsWriter:
         return word == "ones" and bool(self.plan.program.lengths)
 
     def _loop(self, branches: bool) -> list[str]:
-        names = self._given()
+        names = self._size_keywords()
         loop = f"for name, (shape, {'start' if branches else '_'}) in "
         one = f"{loop}_param_table({', '.join(names)}).items():"
         if len(one) + 4 <= WIDTH:
             return [one]
         return [*bracketed("table = _param_table(", names, ")", 4), f"{loop}table.items():"]
 
-    def _filled(self, starts: Sequence[str]) -> list[str]:
+    def _start_lines(self, starts: Sequence[str]) -> list[str]:
         """How each kind of start is made."""
         makers = {"ones": self.dialect.ones, "zeros": self.dialect.zeros}
         lines: list[str] = []
@@ -220,7 +220,7 @@ class ParamsWriter:
             test = "isinstance(start, tuple)" if word == "uniform" else f'start == "{word}"'
             last = word == starts[-1]
             head = "else:" if last else f"elif {test}:" if lines else f"if {test}:"
-            lines += [head, *indented(names)]
+            lines += [head, *indent_lines(names)]
         return lines
 
     def _drawn(self, law: str) -> list[str]:
@@ -248,7 +248,7 @@ class ParamsWriter:
             *located.lines,
             *lines,
         ]
-        return ["def cuts() -> dict[str, Cuts]:", *indented(body)]
+        return ["def cuts() -> dict[str, Cuts]:", *indent_lines(body)]
 
 
 # The functions that move running statistics by what a forward pass has saved.
@@ -263,7 +263,7 @@ DOC: Final = (
 
 
 def move_function(plan: ModulePlan, graph: Graph, fields: Mapping[Value, str]) -> list[str]:
-    """The function of a block: for its own parameters, then for those of its calls."""
+    """Return the function that moves the running statistics of a block and its calls."""
     name, path = plan.functions[graph.key], plan.has_path(graph)
     items = ["params: Params", *(["at: str"] if path else []), f"saved: {plan.classes[graph.key]}"]
     lines: list[str] = []
@@ -280,7 +280,7 @@ def move_function(plan: ModulePlan, graph: Graph, fields: Mapping[Value, str]) -
     return [
         *bracketed(f"def move_{name}(", items, ") -> None:"),
         f'    """Move the running statistics of `{name}`, in place."""',
-        *indented(lines),
+        *indent_lines(lines),
     ]
 
 
@@ -295,7 +295,7 @@ def _call_lines(plan: ModulePlan, call: Call, path: bool, field: str) -> list[st
     args = ["params", *([at] if plan.has_path(plan.program.graphs[call.callee]) else []), saved]
     if not rows:
         return bracketed(f"{function}(", args, ")", 4)
-    inside = indented(bracketed(f"{function}(", args, ")", 8))
+    inside = indent_lines(bracketed(f"{function}(", args, ")", 8))
     if call.count is None:
         return [f"for one in saved.{field}:", *inside]
     first = f", {call.first}" if call.first else ""
@@ -308,4 +308,4 @@ def moved_function(plan: ModulePlan, saved_class: str) -> list[str]:
     entry = plan.functions[plan.program.entry]
     kept = "{name: array for name, array in changed.items() if array is not params[name]}"
     body = ["changed = dict(params)", f"move_{entry}(changed, saved)", f"return {kept}"]
-    return [*head, *indented([*DOC, *body])]
+    return [*head, *indent_lines([*DOC, *body])]

@@ -38,11 +38,11 @@ def spell_dim(dim: Dim) -> Text:
 
 
 def spell_factor(dim: Dim) -> str:
-    """A size behind a ``*``."""
+    """Spell a size as the right operand of ``*``."""
     return spell_dim(dim).in_context(Precedence.PRODUCT)
 
 
-def spell_implied(size: ImpliedSize, array: str) -> str:
+def spell_implied_size(size: ImpliedSize, array: str) -> str:
     """A size by the length of an axis that is no size by itself: ``X.shape[0] // 2``."""
     length = Text(f"{array}.shape[{size.axis}]")
     scale = denominator_of(size.rest)  # T of [(T + 1)/2] is 2*length - 1: 1/2 is no whole number
@@ -114,7 +114,7 @@ def spell_scalar(scalar: Scalar, sizes: Sizes) -> Text:
             return _number(scalar.value)
         case "size":
             assert isinstance(scalar.value, Dim)
-            return spell_dim(sizes.computed(scalar.value))
+            return spell_dim(sizes.fold_exactly(scalar.value))
         case "sqrt":
             return power(spell_scalar(scalar.args[0], sizes), Text("0.5"))
         case "exp" | "log":
@@ -194,7 +194,9 @@ def locate(
         if (size := found.follows.get(name)) is None:
             lines.lines += definition_lines([name], sizes)
         else:
-            lines.lines.append(f"{spell_symbol(name)} = {spell_implied(size, arrays[size.index])}")
+            lines.lines.append(
+                f"{spell_symbol(name)} = {spell_implied_size(size, arrays[size.index])}"
+            )
     return lines
 
 
@@ -293,7 +295,7 @@ def read_in_part(sources: Sequence[Source], sizes: Sizes) -> list[Dim]:
 def _without_followers(
     places: Mapping[str, _SizeSource], implied: Collection[str], sizes: Sizes
 ) -> dict[str, _SizeSource]:
-    """The places but for those of symbols whose definitions are known by the others."""
+    """Drop the places of symbols that are defined by other known symbols."""
     known = {*places, *implied, *sizes.defaults}
     return {
         name: place

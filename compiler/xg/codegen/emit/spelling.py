@@ -39,7 +39,7 @@ class SupportFile:
         """The text of a function as it is in a module: it and what it calls are private."""
         return self._functions[function][0]
 
-    def called(self, function: str) -> tuple[str, ...]:
+    def callees(self, function: str) -> tuple[str, ...]:
         """The functions that a function calls."""
         return self._functions[function][1]
 
@@ -116,7 +116,7 @@ class Scope:
 
     def size(self, dim: Dim) -> Text:
         """A size, under the name that the file gives it."""
-        folded = self.sizes.computed(dim)
+        folded = self.sizes.fold_exactly(dim)
         self.needed.update(dict.fromkeys(folded.symbols()))
         return spell_dim(folded)
 
@@ -137,7 +137,7 @@ class Scope:
         if id(scalar) in self.own:
             return Text(self.own[id(scalar)])
         for dim in scalar.dims():
-            self.needed.update(dict.fromkeys(self.sizes.computed(dim).symbols()))
+            self.needed.update(dict.fromkeys(self.sizes.fold_exactly(dim).symbols()))
         return spell_scalar(scalar, self.sizes)
 
     def float_type(self) -> str:

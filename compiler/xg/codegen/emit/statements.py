@@ -16,10 +16,10 @@ from xg.codegen.emit.function import (
 from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
-from xg.codegen.emit.text import WIDTH, Text, call, commented
+from xg.codegen.emit.text import WIDTH, Text, add_comment, call
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import Body, has_unsafe_choice, is_inline, unstopped
+from xg.ir.body import Body, has_unsafe_choice, is_inline, remove_stops
 from xg.ir.graph import Apply, Step, Value
 from xg.ir.labels import snake
 from xg.ir.tensor import TensorType
@@ -91,7 +91,7 @@ class Mark:
     steps: tuple[Step, ...]
 
     def moved(self, by: int) -> Mark:
-        """The same behind `by` more lines."""
+        """Shift the mark down by a number of lines."""
         return Mark(self.first + by, self.end + by, self.steps)
 
 
@@ -161,7 +161,7 @@ class Statements:
         ]
         caches = tuple(str(v.name) for v in step.outputs if v in needed and v.role == "cache")
         body = Body(body.operands, tuple(expressions), caches)
-        body = body if self.functions.learns else unstopped(body)
+        body = body if self.functions.learns else remove_stops(body)
         text = self._text(step, body)
         while len(text.text) > WIDTH - 20 and any(v in self.waiting for v in step.inputs):
             longest = max(
@@ -172,7 +172,7 @@ class Statements:
             text = self._text(step, body)
         if len(text.text) > WIDTH - 20 and self._inline(step, body):
             text = self._in_steps(step, body)
-        steps = self._gathered(step)  # a value that got a line above has its steps there
+        steps = self._inlined_steps(step)  # a value that got a line above has its steps there
         alone = len(needed) == 1 and self.uses[needed[0]] == 1 and needed[0] not in self.fixed
         inline = self._inline(step, body)
         if alone and len(text.text) <= PENDING_WIDTH and (inline or not self.backward):
@@ -188,7 +188,7 @@ class Statements:
         handle = self.names.fresh(f"{self.wanted.get(value, 'part')}_sum")
         self.begun[value] = handle, step
         comment = self._comment([value], [step])
-        self.add(commented(f"{handle} = start_{text.text}", comment), [step])
+        self.add(add_comment(f"{handle} = start_{text.text}", comment), [step])
 
     def _await(self, value: Value) -> None:
         """The line that awaits a sum, before what reads it first."""
@@ -196,7 +196,7 @@ class Statements:
             handle, step = self.begun.pop(value)
             self.add([f"{self.name(value)} = {handle}.wait()"], [step])
 
-    def _gathered(self, step: Apply) -> tuple[Apply, ...]:
+    def _inlined_steps(self, step: Apply) -> tuple[Apply, ...]:
         inner = [s for v in step.inputs if v in self.waiting for s in self.waiting[v].steps]
         return (*inner, step)
 
@@ -241,7 +241,7 @@ class Statements:
         (text,) = writer.write(body.outputs)
         comment = ", ".join([*self._origins([step]), self._place([step])])
         for line in writer.lines:
-            self.add(commented(line, comment), (step,))
+            self.add(add_comment(line, comment), (step,))
         return text
 
     def _writer(self) -> BodyWriter:
@@ -318,7 +318,7 @@ class Statements:
     def _assign(self, values: Sequence[Value], text: Text, steps: Sequence[Apply]) -> None:
         targets = ", ".join("_" if v in self.unread else self.name(v) for v in values)
         comment = self._comment(values, steps)
-        self.add(commented(f"{targets} = {text.text}", comment), steps)
+        self.add(add_comment(f"{targets} = {text.text}", comment), steps)
 
     def add(self, lines: Sequence[str], steps: Sequence[Step]) -> None:
         """Lines that compute some steps."""
@@ -328,7 +328,7 @@ class Statements:
     def _comment(self, values: Sequence[Value], steps: Sequence[Apply]) -> str:
         """Shape, role in a backward pass, and place in the file."""
         shape = shape_text(self.types[values[0]].shape, self.scope.sizes)
-        fused = [] if self.backward else _fused(steps)
+        fused = [] if self.backward else _fusion_note(steps)
         return ", ".join([shape, *self._origins(steps), self._place(steps), *fused])
 
     def _origins(self, steps: Sequence[Apply]) -> list[str]:
@@ -360,7 +360,7 @@ def place_of(spans: Iterable[Span]) -> str:
     return ", ".join(places)
 
 
-def _fused(steps: Sequence[Apply]) -> list[str]:
+def _fusion_note(steps: Sequence[Apply]) -> list[str]:
     """Which labelled edges fused steps have no array for."""
     inner = [value for step in steps for part in step.parts[:-1] for value in part.outputs]
     names = [str(value.name) for value in inner if value.name and value.role == "edge"]

@@ -18,12 +18,12 @@ from xg.codegen.emit.argument_checks import (
     typed_lines,
 )
 from xg.codegen.emit.forward import PreparedNumbers
-from xg.codegen.emit.names import Names, mentioned, spell_symbol
+from xg.codegen.emit.names import Names, mentioned_names, spell_symbol
 from xg.codegen.emit.parameters import state_lines
 from xg.codegen.emit.public import PublicWriter, given_inner
 from xg.codegen.emit.sizes import Source, locate
 from xg.codegen.emit.spelling import Scope, private
-from xg.codegen.emit.text import bracketed, indented
+from xg.codegen.emit.text import bracketed, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply
@@ -51,7 +51,7 @@ class StepWriter(PublicWriter):
         doc = f'"""Shape and kind of every array of a cache{past}."""'
         arguments = ["*", *arguments] if arguments else []
         head = bracketed("def _cache_table(", arguments, ") -> CacheTable:")
-        self.table = [*head, *indented([doc, *lines])]
+        self.table = [*head, *indent_lines([doc, *lines])]
 
     def functions(self) -> list[list[str]]:
         """All of them, in reading order."""
@@ -76,7 +76,7 @@ class StepWriter(PublicWriter):
         tables = ", ".join(f'"{name}"' for name in sorted(self._left_as_they_are()))
         lines = [f"ready[name] = {private(ready)}(array)"]
         if tables:
-            lines = [f'if name.split(".")[-1] not in [{tables}]:', *indented(lines)]
+            lines = [f'if name.split(".")[-1] not in [{tables}]:', *indent_lines(lines)]
         if self._checks_once:
             yield [
                 "class Prepared(dict[str, Array]):",
@@ -85,11 +85,11 @@ class StepWriter(PublicWriter):
         yield [
             "def prepared(params: Params) -> Params:",
             '    """The parameters as `step` reads them fastest: large matrices are copied."""',
-            *indented(self._checked_once()),
+            *indent_lines(self._checked_once()),
             f"    ready = {'Prepared' if self._checks_once else 'dict'}(params)",
             "    for name, array in params.items():",
-            *indented(lines, 8),
-            *indented(self._added()),
+            *indent_lines(lines, 8),
+            *indent_lines(self._number_lines()),
             "    return ready",
         ]
 
@@ -103,7 +103,7 @@ class StepWriter(PublicWriter):
         inner = given_inner(self.plan, self.graph)
         located = locate(symbols, given, sizes, defaults, span, inner=inner, by_definition=True)
         self.plan.constants.update(located.constants)
-        if "_array" in mentioned(located.lines):
+        if "_array" in mentioned_names(located.lines):
             self.plan.helpers["array"] = None
         if not self._checks_once:
             return located.lines
@@ -120,23 +120,23 @@ class StepWriter(PublicWriter):
             *([] if partial else ['_check("params", params, {}, {}, *table, *numbers)']),
         ]
 
-    def _added(self) -> list[str]:
+    def _number_lines(self) -> list[str]:
         """Lines of `prepared` that add the numbers which depend on parameters alone."""
         if self.numbers is None:
             return []
         return bracketed("ready |= _numbers(", ["params", *self.numbers.given()], ")", 4)
 
-    def _completed(self) -> list[str]:
+    def _complete_params(self) -> list[str]:
         """Lines of `step` that check the names of parameters, and add those numbers if need be."""
         lines = self._names()
         if self.numbers is not None:
             given = ["params", *self.numbers.given()]
             call = bracketed("params = {**params, **_numbers(", given, ")}", 12)
             missing = "if [name for name in numbers if name not in params]:"
-            lines += [missing, *indented(call)]
+            lines += [missing, *indent_lines(call)]
         if not self._checks_once or not lines:
             return lines
-        return [f"if not {IS_PREPARED}:", *indented(lines)]
+        return [f"if not {IS_PREPARED}:", *indent_lines(lines)]
 
     def _param_shapes(self) -> list[str]:
         shapes = self.params.shapes(IS_PREPARED if self._checks_once else "")
@@ -156,7 +156,7 @@ class StepWriter(PublicWriter):
         return self._prepares and carried.isdisjoint(self.params.sizes)
 
     def _left_as_they_are(self) -> set[str]:
-        """The names of parameters of which rows are read one by one, and no more if that counts."""
+        """Return the names of the embedding tables that keep their layout."""
         steps = [s for graph in self.plan.program.graphs.values() for s in graph.steps]
         looks = [s for s in steps if isinstance(s, Apply) and s.op.name == "embedding"]
         tables = {look.inputs[1] for look in looks}
@@ -179,7 +179,7 @@ class StepWriter(PublicWriter):
             table = "table"
         else:
             table = f"{table}{', '.join(names)})"
-        states = "\n".join(indented(lines)).strip()
+        states = "\n".join(indent_lines(lines)).strip()
         batch = f", for {' × '.join(free)} texts" if free else ""
         text = self.dialect.empty.format(states=states, table=table, batch=batch)
         body = [line for line in text.strip("\n").splitlines() if line.strip()]
@@ -209,7 +209,7 @@ class StepWriter(PublicWriter):
         return free, [line for line in lines.lines if line not in own]
 
     def _batch(self) -> Iterator[str | None]:
-        """The symbols of the axes before that of the positions."""
+        """Yield the symbols of the axes before the position axis."""
         lengths = self._lengths
         for value in self.graph.inputs:
             shape = self.graph.types[value].shape
@@ -226,8 +226,8 @@ class StepWriter(PublicWriter):
         refusals = [*given_range_lines(self.plan, limits), *self._limits(limits)]
         refusals += self.params.whole.lines(given, limits, of_step=True)
         counted = self.numbers.sizes if self.numbers else ()
-        lines = self._checked(given, (*self.held, *limits.needed, *counted))
-        fresh = Names(mentioned(lines))
+        lines = self._check_shapes(given, (*self.held, *limits.needed, *counted))
+        fresh = Names(mentioned_names(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         arguments = ["params"]
@@ -244,7 +244,7 @@ class StepWriter(PublicWriter):
             *bracketed("cached = _cache_table(", table, ")", 4),
             "shapes = {name: shape for name, (shape, _) in cached.items()}",
             '_check("cache", cache, shapes, {})',
-            *self._completed(),
+            *self._complete_params(),
             *refusals,
             *typed_lines(self.plan, self.dialect.state),
             *cache_lines(self.plan),
@@ -254,7 +254,7 @@ class StepWriter(PublicWriter):
         ]
         parameters = ["params: Params", "cache: Params", "inputs: Mapping[str, Array]"]
         head = bracketed("def step(", parameters, ") -> tuple[dict[str, Array], Params]:")
-        return self._decorated([*head, *indented(body)])
+        return self._decorate([*head, *indent_lines(body)])
 
     def _given_arrays(self) -> list[Source]:
         """Inputs, cached arrays and parameters as they come from outside."""
@@ -263,7 +263,7 @@ class StepWriter(PublicWriter):
         for state in graph.states:
             shape = graph.types[state.past].shape
             cached.append((f'_array(cache, "{state.name}", {len(shape)})', shape))
-        sources, params = self._given("inputs", graph.inputs), self._given_params()
+        sources, params = self._array_sources("inputs", graph.inputs), self._given_params()
         return [*sources, *cached, *params]
 
     @property

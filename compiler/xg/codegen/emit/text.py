@@ -28,7 +28,7 @@ class Precedence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text of an expression and its binding; `turned` is that of the transposed matrix."""
+    """The text of an expression and its binding; `turned` is the transposed matrix as text."""
 
     text: str
     binding: Precedence = Precedence.ATOM
@@ -93,7 +93,7 @@ def dictionary(head: str, items: Sequence[str], tail: str, indent: int = 0) -> l
     return [f"{head}{{", *(f"    {item}," for item in items), f"}}{tail}"]
 
 
-def indented(lines: Sequence[str], by: int = 4) -> list[str]:
+def indent_lines(lines: Sequence[str], by: int = 4) -> list[str]:
     """Lines further to the right; empty ones stay empty."""
     return [f"{' ' * by}{line}" if line else "" for line in lines]
 
@@ -107,7 +107,7 @@ def broken(code: str, indent: int = 4) -> list[str]:
     return bracketed(head, arguments(inside), ")", indent)
 
 
-def parenthesized(code: str, indent: int) -> list[str]:
+def parenthesize(code: str, indent: int) -> list[str]:
     """An expression in parentheses: too long, it begins a line with each of its last operators."""
     if indent + len(code) <= WIDTH:
         return [code]
@@ -129,8 +129,8 @@ def _at_operators(code: str, signs: str) -> list[str]:
     return [*lines, code[start:]]
 
 
-def commented(code: str, comment: str, indent: int = 4) -> list[str]:
-    """A statement with a comment behind its first line; broken, if that is too long.
+def add_comment(code: str, comment: str, indent: int = 4) -> list[str]:
+    """Add a comment after the first line of a statement; break lines that are too long.
 
     The rest of a long comment is on lines below, inside the brackets.
     """
@@ -141,19 +141,19 @@ def commented(code: str, comment: str, indent: int = 4) -> list[str]:
     head = f"{targets} = " if targets else ""
     if re.match(r"[\w.]+\(", value) and _opening(value) == value.index("("):
         opening = value.index("(") + 1
-        first, *rest = _opened(head + value[:opening], arguments(value[opening:-1]), indent)
+        first, *rest = _call_lines(head + value[:opening], arguments(value[opening:-1]), indent)
         if len(first) + len(comment) + 4 <= room:
             return [f"{first}  # {comment}", *rest]
     if targets:
         beside, *below = _in_two(comment, room - len(head) - len("(  # "), room - len("    # "))
-        lines = [*(f"# {line}" for line in below), *parenthesized(value, indent + 4)]
-        return [f"{head}(  # {beside}" if beside else f"{head}(", *indented(lines), ")"]
+        lines = [*(f"# {line}" for line in below), *parenthesize(value, indent + 4)]
+        return [f"{head}(  # {beside}" if beside else f"{head}(", *indent_lines(lines), ")"]
     *before, last = broken(code, indent)
     return [*before, f"{last}  # {comment}"]
 
 
 def _in_two(comment: str, first: int, rest: int) -> list[str]:
-    """A comment as it is or, where that is too long, broken behind a comma."""
+    """Split a comment into the part that fits the first line and wrapped further lines."""
     if len(comment) <= first:
         return [comment]
     head, more = "", comment
@@ -172,10 +172,10 @@ def chosen(target: str, value: str, test: str, other: str, indent: int = 4) -> l
     if indent + 4 + len(inside[0]) > WIDTH:
         *before, last = broken(f"else {other}", indent + 4)
         inside = [*broken(value, indent + 4), f"if {test}", *before, last]
-    return [f"{target} = (", *indented(inside), ")"]
+    return [f"{target} = (", *indent_lines(inside), ")"]
 
 
-def wrapped(text: str, indent: int = 4, further: int = 0) -> list[str]:
+def wrap_text(text: str, indent: int = 4, further: int = 0) -> list[str]:
     """Text of a docstring in lines that fit; no shape in brackets is torn apart."""
     solid = re.sub(r"\[[^\]]*\]", lambda shape: shape[0].replace(" ", "\0"), text)
     lines = wrap(
@@ -192,7 +192,7 @@ def _is_assignment(code: str) -> bool:
     return re.match(r"[\w, ]+ = ", code) is not None
 
 
-def _opened(head: str, items: Sequence[str], indent: int) -> list[str]:
+def _call_lines(head: str, items: Sequence[str], indent: int) -> list[str]:
     """A call with its arguments below, on one line or one on each."""
     inside = ", ".join(items)
     if indent + 4 + len(inside) <= WIDTH:

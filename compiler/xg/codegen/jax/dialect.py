@@ -108,7 +108,7 @@ def _gather(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     return call(f"{args[0].atom}.at[{args[1].text}].get", 'mode="fill"')
 
 
-SWAPPED: Final = array_ops.swapped("mT")
+SWAPPED: Final = array_ops.swap_last_axes("mT")
 WORDS: Final[Mapping[str, Spell]] = {
     **array_ops.ON_ARRAYS,
     **array_ops.as_numpy("jnp"),

@@ -48,13 +48,17 @@ class OnArrays:
         """Return outputs and what `backward` needs; dropout is off when `seed` is None."""
         word = None if seed is None else _word(seed)
         with jax.enable_x64(True):
-            outputs, saved = self._forward(self._ordered(params), self._ordered(inputs), word)
+            outputs, saved = self._forward(
+                self._convert_arrays(params), self._convert_arrays(inputs), word
+            )
             return _arrays(outputs), saved
 
     def backward(self, params: Arrays, saved: object, d_outputs: Arrays) -> Arrays:
         """Return the gradients of all parameters and float inputs, keyed by name."""
         with jax.enable_x64(True):
-            return _arrays(self._backward(self._ordered(params), saved, self._ordered(d_outputs)))
+            return _arrays(
+                self._backward(self._convert_arrays(params), saved, self._convert_arrays(d_outputs))
+            )
 
     @property
     def moved(self) -> Callable[[Arrays, object], Arrays] | None:
@@ -65,7 +69,7 @@ class OnArrays:
 
         def moved(params: Arrays, saved: object) -> Arrays:
             with jax.enable_x64(True):
-                return _arrays(move(self._ordered(params), saved))
+                return _arrays(move(self._convert_arrays(params), saved))
 
         return moved
 
@@ -84,10 +88,12 @@ class OnArrays:
 
         return jax.jit(backward)
 
-    def _ordered(self, arrays: Arrays) -> Ordered:
-        return OrderedDict((name, self._typed(np.asarray(array))) for name, array in arrays.items())
+    def _convert_arrays(self, arrays: Arrays) -> Ordered:
+        return OrderedDict(
+            (name, self._convert_array(np.asarray(array))) for name, array in arrays.items()
+        )
 
-    def _typed(self, array: NDArray[Any]) -> NDArray[Any]:
+    def _convert_array(self, array: NDArray[Any]) -> NDArray[Any]:
         if self.dtype is None or not np.issubdtype(array.dtype, np.floating):
             return array
         return array.astype(jnp.dtype(self.dtype))
@@ -100,6 +106,6 @@ def _word(seed: int) -> np.uint64:
 
 
 def _arrays(arrays: Mapping[str, jax.Array]) -> Arrays:
-    """Copies, because those of JAX cannot be written to; of bfloat16, which NumPy lacks, wider."""
+    """Copy JAX arrays to writable NumPy arrays; bfloat16, which NumPy lacks, becomes float32."""
     half = jnp.bfloat16
     return {n: np.array(a, np.float32 if a.dtype == half else None) for n, a in arrays.items()}

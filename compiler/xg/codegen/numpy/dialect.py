@@ -93,7 +93,7 @@ class NumpySpelling:
         return SUPPORT.source(function)
 
 
-SWAPPED: Final = array_ops.swapped("swapaxes(-1, -2)")
+SWAPPED: Final = array_ops.swap_last_axes("swapaxes(-1, -2)")
 WORDS: Final[Mapping[str, Spell]] = {
     **array_ops.ON_ARRAYS,
     **collectives.WORDS,

@@ -32,13 +32,17 @@ class InType:
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None
     ) -> tuple[Arrays, Any]:
         """Return outputs and what `backward` needs; dropout is off when `seed` is None."""
-        return self.module.forward(self._typed(params), self._typed(inputs), seed=seed)
+        return self.module.forward(
+            self._convert_arrays(params), self._convert_arrays(inputs), seed=seed
+        )
 
     def backward(self, params: Arrays, saved: object, d_outputs: Arrays) -> Arrays:
         """Return the gradients of all parameters and float inputs, keyed by name."""
-        return self.module.backward(self._typed(params), saved, self._typed(d_outputs))
+        return self.module.backward(
+            self._convert_arrays(params), saved, self._convert_arrays(d_outputs)
+        )
 
-    def _typed(self, arrays: Arrays) -> Arrays:
+    def _convert_arrays(self, arrays: Arrays) -> Arrays:
         return {
             name: array.astype(self.dtype) if np.issubdtype(array.dtype, np.floating) else array
             for name, array in arrays.items()

@@ -17,7 +17,7 @@ from xg.codegen.emit.module_plan import ModulePlan, size_variables
 from xg.codegen.emit.names import Names, safe
 from xg.codegen.emit.spelling import private
 from xg.codegen.emit.statements import place_of
-from xg.codegen.emit.text import WIDTH, bracketed, indented, wrapped
+from xg.codegen.emit.text import WIDTH, bracketed, indent_lines, wrap_text
 from xg.codegen.torch.templates import SETTING
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Graph, Value
@@ -71,10 +71,10 @@ class AutogradStep:
             f'    """`{function}` and `d_{function}` as one step of autograd."""',
             "",
             "    @staticmethod",
-            *indented(self._forward()),
+            *indent_lines(self._forward()),
             "",
             "    @staticmethod",
-            *indented(self._backward()),
+            *indent_lines(self._backward()),
         ]
 
     @property
@@ -82,7 +82,7 @@ class AutogradStep:
         return self.plan.has_path(self.graph)
 
     @property
-    def _seeded(self) -> bool:
+    def _has_seed(self) -> bool:
         return self.graph.key in self.plan.random
 
     @property
@@ -95,10 +95,10 @@ class AutogradStep:
             self.plan.passed(self.graph),
         )
         names = ["ctx: Any", *(["at: str"] if self._path else []), "names: tuple[str, ...]"]
-        names += ["seed: Seed"] if self._seeded else []
+        names += ["seed: Seed"] if self._has_seed else []
         names += [f"{n}: {kind}" for n, kind in sizes.items()] + [f"{n}: Array" for n in inputs]
         args = ["params", *(["at"] if self._path else []), *inputs, *sizes]
-        args += ["seed=seed"] if self._seeded else []
+        args += ["seed=seed"] if self._has_seed else []
         results, function = self._results, self.plan.functions[self.graph.key]
         left = ", ".join([*results, "saved"])
         returned = returned_type(len(results))
@@ -108,23 +108,23 @@ class AutogradStep:
         return [
             *bracketed("def forward(", [*names, "*weights: Array"], f") -> {returned}:", 4),
             "    params = dict(zip(names, weights, strict=True))",
-            *indented(bracketed(f"{left} = {function}(", args, ")", 8)),
-            *indented(self._moved()),
-            *indented(bracketed("_remember(", remembered, ")", 8)),
+            *indent_lines(bracketed(f"{left} = {function}(", args, ")", 8)),
+            *indent_lines(self._statistics_lines()),
+            *indent_lines(bracketed("_remember(", remembered, ")", 8)),
             *(["    ctx.at = at"] if self._path else []),
-            *(["    ctx.seed = seed"] if self._seeded else []),
+            *(["    ctx.seed = seed"] if self._has_seed else []),
             *([f"    ctx.sizes = ({', '.join(sizes)},)"] if sizes else []),
             f"    return {', '.join(results)}",
         ]
 
-    def _moved(self) -> list[str]:
+    def _statistics_lines(self) -> list[str]:
         """Lines that move running statistics, in training."""
         if self.graph.key not in self.plan.moved:
             return []
         args = ["moved", *(["at"] if self._path else []), "saved"]
         move = bracketed(f"move_{self.plan.functions[self.graph.key]}(", args, ")", 12)
         lines = ["moved = dict(params)", *move, "_settle(params, moved)"]
-        return ["if seed is not None:", *indented(lines)]
+        return ["if seed is not None:", *indent_lines(lines)]
 
     def _backward(self) -> list[str]:
         graph, types = self.graph, self.graph.types
@@ -139,7 +139,7 @@ class AutogradStep:
         gradient_names = {value: names.fresh(f"d{inputs[value]}") for value in with_gradient}
         left = f"{', '.join(gradient_names.values())} = " if gradient_names else ""
         head = f"{left}d_{self.plan.functions[graph.key]}("
-        before = 1 + self._path + self._seeded + len(self.plan.passed(graph))
+        before = 1 + self._path + self._has_seed + len(self.plan.passed(graph))
         items = ["None"] * before + [gradient_names.get(value, "None") for value in graph.inputs]
         several = len(arriving) > 1
         kind, cotangents = "Array | None" if several else "Array", ", ".join(arriving)
@@ -150,12 +150,12 @@ class AutogradStep:
             f"    params, {'_' if self._kernels() else 'inputs'}, saved = _recall(ctx)",
             "    grads: Params = {}",
             "    with _as_before(ctx):",
-            *indented(self._recorded(), 8),
-            *indented(bracketed(head, args, ")", 12), 8),
-            *indented(_returned([*items, "*[grads.get(name) for name in params]"])),
+            *indent_lines(self._record_lines(), 8),
+            *indent_lines(bracketed(head, args, ")", 12), 8),
+            *indent_lines(_return_lines([*items, "*[grads.get(name) for name in params]"])),
         ]
 
-    def _recorded(self) -> list[str]:
+    def _record_lines(self) -> list[str]:
         """With ``create_graph=True`` the forward pass again, recorded by autograd as what follows.
 
         Kernels write into what they read, and autograd has no derivative of a fused one.
@@ -163,17 +163,17 @@ class AutogradStep:
         asked = "if torch.is_grad_enabled():  # create_graph=True"
         if kernels := self._kernels():
             text = f"create_graph=True: no second derivative of {', '.join(kernels)} in --kernels"
-            *above, last = [text] if len(text) + 22 <= WIDTH else wrapped(text, 23)
+            *above, last = [text] if len(text) + 22 <= WIDTH else wrap_text(text, 23)
             message = [*(f'    "{line} "' for line in above), f'    "{last}"']
-            return [asked, *indented(["raise RuntimeError(", *message, ")"])]
+            return [asked, *indent_lines(["raise RuntimeError(", *message, ")"])]
         args = ["params", *(["ctx.at"] if self._path else []), "*inputs"]
         args += ["*ctx.sizes"] if self.plan.passed(self.graph) else []
-        args += ["seed=ctx.seed"] if self._seeded else []
+        args += ["seed=ctx.seed"] if self._has_seed else []
         run = bracketed(f"*_, saved = {self.plan.functions[self.graph.key]}(", args, ")", 16)
-        return [asked, *indented(run)]
+        return [asked, *indent_lines(run)]
 
     def _kernels(self) -> list[str]:
-        """The operators of the block and of those it calls that have kernels, by their names."""
+        """Return the operators with kernels in the block and in the blocks that it calls."""
         if self.plan.kernels is None:
             return []
         names: dict[str, None] = {}
@@ -190,7 +190,7 @@ class AutogradStep:
         return list(names)
 
 
-def _returned(items: list[str]) -> list[str]:
+def _return_lines(items: list[str]) -> list[str]:
     line = f"return {', '.join(items)}"
     if len(line) + 8 <= WIDTH:
         return [line]
@@ -205,7 +205,7 @@ def variables(values: Sequence[Value], graph: Graph, plan: ModulePlan) -> list[s
 
 
 def returned_type(count: int) -> str:
-    """The type of so many results."""
+    """Return the return type of a function with this number of results."""
     return "Array" if count == 1 else f"tuple[{', '.join(['Array'] * count)}]"
 
 
@@ -214,7 +214,7 @@ EXTRA_REPR = ["def extra_repr(self) -> str:", "    return _shapes(self)"]
 
 @dataclass(frozen=True, slots=True)
 class BlockModule:
-    """Writes the class of one block, called `modules[key]`; `steps` are those of autograd.
+    """Write the class of one block, named `modules[key]`; `steps` has the autograd steps.
 
     Its parameters and the blocks in it are those of `held`.
     """
@@ -230,19 +230,19 @@ class BlockModule:
         key, title = self.graph.key, safe(self.graph.title)
         return [
             f"class {self.modules[key]}(torch.nn.Module):",
-            *indented(
-                wrapped(f'"""{title} ({place_of([self.graph.span])}) with its parameters."""')
+            *indent_lines(
+                wrap_text(f'"""{title} ({place_of([self.graph.span])}) with its parameters."""')
             ),
             "",
             "    def __init__(self, params: Params, at: str) -> None:",
             "        super().__init__()",
             "        self._at = at",
-            *indented(list(self._filled()), 8),
+            *indent_lines(list(self._init_lines()), 8),
             *self._run(),
             *members(self.held),
         ]
 
-    def _filled(self) -> Iterator[str]:
+    def _init_lines(self) -> Iterator[str]:
         for param in self.held.params:
             yield from set_param(self.held, param.value, f'f"{{at}}.{param.value.name}"')
         for call in self.held.named_calls():
@@ -256,7 +256,7 @@ class BlockModule:
         """How the block is run; a kernel of its caller computes all rounds of a recurrence."""
         if self.graph.key in self.plan.recurrences:
             return []
-        return ["", *indented(self._forward())]
+        return ["", *indent_lines(self._forward())]
 
     def _forward(self) -> list[str]:
         graph = self.graph
@@ -273,18 +273,18 @@ class BlockModule:
         if graph.key not in self.steps:
             doc = f'"""Run `{function}`, through which no gradient goes."""'
             plain = self._plain_call(inputs, sizes, seeded)
-            return [*head, *indented([doc, *self._widened(inputs), *plain])]
+            return [*head, *indent_lines([doc, *self._widen_lines(inputs), *plain])]
         args = ["self._at", "tuple(weights)", *(["seed"] if seeded else []), *sizes, *inputs]
         call = f"return {self.steps[graph.key]}.apply("
         body = [
             f'"""Run `{function}` as one step of autograd."""',
-            *self._widened(inputs),
+            *self._widen_lines(inputs),
             "weights = _weights(self, self._at)",
             *bracketed(call, [*args, "*weights.values()"], ")", 8),
         ]
-        return [*head, *indented(body)]
+        return [*head, *indent_lines(body)]
 
-    def _widened(self, inputs: Sequence[str]) -> Iterator[str]:
+    def _widen_lines(self, inputs: Sequence[str]) -> Iterator[str]:
         """Lines that widen integers: a caller may run the block on its own."""
         for name, value in zip(inputs, self.graph.inputs, strict=True):
             if not self.graph.types[value].is_float:
@@ -298,14 +298,14 @@ class BlockModule:
         args = ["_weights(self, self._at)", "self._at", *inputs, *sizes]
         args += ["seed=seed"] if seeded else []
         head = f"{', '.join([*results, '_'])} = {self.plan.functions[self.graph.key]}("
-        return [*unrecorded(self.graph, head, args), f"return {', '.join(results)}"]
+        return [*call_without_grad(self.graph, head, args), f"return {', '.join(results)}"]
 
 
-def unrecorded(graph: Graph, head: str, args: Sequence[str]) -> list[str]:
+def call_without_grad(graph: Graph, head: str, args: Sequence[str]) -> list[str]:
     """A call of a function without gradients: autograd records none through what it is given."""
     if not any(graph.types[value].is_float for value in graph.inputs):
         return bracketed(head, args, ")", 8)
-    return ["with torch.no_grad():", *indented(bracketed(head, args, ")", 12))]
+    return ["with torch.no_grad():", *indent_lines(bracketed(head, args, ")", 12))]
 
 
 # ---- what a module holds ------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def unrecorded(graph: Graph, head: str, args: Sequence[str]) -> list[str]:
 def members(graph: Graph) -> list[str]:
     """The methods that all modules have, as lines of the class."""
     setting = SETTING.rstrip().splitlines() if _is_ambiguous(graph) else []
-    return ["", *indented(EXTRA_REPR), *(["", *setting] if setting else [])]
+    return ["", *indent_lines(EXTRA_REPR), *(["", *setting] if setting else [])]
 
 
 def set_param(graph: Graph, value: Value, key: str) -> list[str]:
@@ -326,7 +326,7 @@ def set_param(graph: Graph, value: Value, key: str) -> list[str]:
 
 
 def set_child(graph: Graph, call: Call, kind: str, path: str, row: str) -> list[str]:
-    """Lines of ``__init__`` that make the module of a call, or those of a `row` of paths."""
+    """Return lines of ``__init__`` that make a call's module, or a list of them for a `row`."""
     place = f"self.{call.path}" if holds(graph, call.path) else f'self._modules["{call.path}"]'
     if not row:
         text = f'f"{path}"' if "{" in path else f'"{path}"'
@@ -336,7 +336,7 @@ def set_child(graph: Graph, call: Call, kind: str, path: str, row: str) -> list[
         return bracketed(f"{place} = torch.nn.ModuleList(", [listing], ")", 8)
     one, loop = listing[1:-1].split(" for ")
     lines = ["[", f"    {one}", f"    for {loop}", "]"]
-    return [f"{place} = torch.nn.ModuleList(", *indented(lines), ")"]
+    return [f"{place} = torch.nn.ModuleList(", *indent_lines(lines), ")"]
 
 
 def holds(graph: Graph, path: str) -> bool:

@@ -187,7 +187,7 @@ def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     return Text(f"{args[0].atom}.expand({', '.join(scope.shape(expr.shape)) or '()'})")
 
 
-SWAPPED: Final = array_ops.swapped("mT")
+SWAPPED: Final = array_ops.swap_last_axes("mT")
 WORDS: Final[Mapping[str, Spell]] = {
     **array_ops.ON_ARRAYS,
     **collectives.WORDS,

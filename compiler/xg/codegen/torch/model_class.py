@@ -14,18 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from xg.codegen.emit.argument_checks import FLOATS, check_lines, limit_lines, range_lines
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module_plan import ModulePlan, size_variables
-from xg.codegen.emit.names import Names, mentioned, safe, spell_symbol
+from xg.codegen.emit.names import Names, mentioned_names, safe, spell_symbol
 from xg.codegen.emit.sizes import Source, locate
 from xg.codegen.emit.spelling import Scope, private
-from xg.codegen.emit.text import bracketed, dictionary, indented, tuple_of, wrapped
+from xg.codegen.emit.text import bracketed, dictionary, indent_lines, tuple_of, wrap_text
 from xg.codegen.torch.block_class import (
     AutogradStep,
     BlockModule,
+    call_without_grad,
     holds,
     members,
     set_child,
     set_param,
-    unrecorded,
 )
 from xg.codegen.torch.templates import PATHS, SETTLE, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -33,12 +33,12 @@ from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.known_sizes import closure, symbols_of
 from xg.ir.labels import value_names
-from xg.ir.walk import reached
+from xg.ir.walk import reachable_keys
 
 # Lines of a model that refuse inputs of other shapes, by the names that the file gives them.
 
 
-def as_given(graph: Graph, given: str) -> list[Source]:
+def input_sources(graph: Graph, given: str) -> list[Source]:
     """The inputs in the dict `given`; the number of axes is checked where one is read."""
     shapes = [(value, graph.types[value].shape) for value in graph.inputs]
     return [(f'_array({given}, "{value.name}", {len(shape)})', shape) for value, shape in shapes]
@@ -65,7 +65,7 @@ def _known(graph: Graph, own: Sequence[Source]) -> Iterator[Value]:
     carried = symbols_of(shapes, sizes)
     for value in graph.inputs:
         shape = graph.types[value].shape
-        symbols = {name for dim in shape for name in sizes.computed(dim).symbols()}
+        symbols = {name for dim in shape for name in sizes.fold_exactly(dim).symbols()}
         names, defined = closure(symbols, carried, sizes)
         if {*carried, *defined}.issuperset(names):
             yield value
@@ -87,7 +87,7 @@ class _Section:
         """The classes of a reader's interest first, and what they call."""
         graphs, written = self.writer.program.graphs, {*self.writer.saved, *self.plan.recurrences}
         keys = self._callees()
-        below = {key for each in keys for key in reached(graphs, each)}
+        below = {key for each in keys for key in reachable_keys(graphs, each)}
         own = [key for key in graphs if key in below and key not in written]  # callees first
         pieces = {key: list(self.writer.block(key)) for key in own}
         for key in keys:
@@ -111,8 +111,8 @@ class _Section:
         support = [SHAPES, *([WEIGHTS] if self.modules else [])]
         support += [PATHS] if "paths" in self.plan.helpers else []
         support += [SETTLE] if self.plan.moved and self.steps else []
-        flat = not self.plan.frees_saved and all(map(self._saves_tensors, self.steps))
-        support += around(self.plan.frees_saved, several, flat=flat) if self.steps else []
+        flat = not self.plan.frees_saved_values and all(map(self._saves_tensors, self.steps))
+        support += around(self.plan.frees_saved_values, several, flat=flat) if self.steps else []
         return Sections(public, steps, [list(text.rstrip().splitlines()) for text in support])
 
     @property
@@ -158,11 +158,11 @@ class _Section:
     def _model(self) -> list[str]:
         return [
             "class Model(torch.nn.Module):",
-            *indented(wrapped(f'"""{safe(self.entry.title)} with its parameters."""')),
+            *indent_lines(wrap_text(f'"""{safe(self.entry.title)} with its parameters."""')),
             "",
-            *indented(self._init()),
+            *indent_lines(self._init()),
             "",
-            *indented(self._forward()),
+            *indent_lines(self._forward()),
             *members(self.entry),
         ]
 
@@ -186,7 +186,7 @@ class _Section:
         arguments = ["self", *params.init_arguments(chosen)]
         drawn = bracketed("params = init(", ["seed", *items], ")", 8) if names else []
         body = ["super().__init__()", *drawn, *defined, *names]
-        return [*bracketed("def __init__(", arguments, ") -> None:", 4), *indented(body)]
+        return [*bracketed("def __init__(", arguments, ") -> None:", 4), *indent_lines(body)]
 
     def _own(self, name: str) -> str:
         """A parameter of the model, or of a module in it: ``self.E``, ``self.bert.E``."""
@@ -233,13 +233,13 @@ class _Section:
         head = bracketed("def forward(", parameters, ") -> dict[str, Array]:", 4)
         return [
             *head,
-            *indented(_docstring(seeded)),
-            *indented(_dict_of(given, inputs) if given in mentioned(checks) else []),
-            *indented(checks),
-            *indented(_drawn_seed(list(inputs.values())) if seeded else []),
-            *indented(self._type_lines(scope, inputs)),
-            *indented(code),
-            *indented(bracketed("return {", outputs, "}", 8)),
+            *indent_lines(_docstring(seeded)),
+            *indent_lines(_dict_of(given, inputs) if given in mentioned_names(checks) else []),
+            *indent_lines(checks),
+            *indent_lines(_drawn_seed(list(inputs.values())) if seeded else []),
+            *indent_lines(self._type_lines(scope, inputs)),
+            *indent_lines(code),
+            *indent_lines(bracketed("return {", outputs, "}", 8)),
         ]
 
     def _float_line(self, given: str) -> list[str]:
@@ -277,7 +277,7 @@ class _Section:
             *names,
             f"{left} = {args[0]}",
             f"for block in {module}:",
-            *indented(bracketed(f"{left} = block(", rest, ")", 12)),
+            *indent_lines(bracketed(f"{left} = block(", rest, ")", 12)),
         ]
 
     def _piece_call(self, call: Call, args: list[str], sizes: list[str], left: str) -> list[str]:
@@ -288,7 +288,7 @@ class _Section:
             own_params = ", ".join(f'"{name}": {self._own(name)}' for name in params)
             function = self.plan.functions[call.callee]
             args = [f"{{{own_params}}}", *args, *sizes, *(["seed=seed"] if seeded else [])]
-            return unrecorded(graph, f"{left}, _ = {function}(", args)
+            return call_without_grad(graph, f"{left}, _ = {function}(", args)
         names = [f'"{name}"' for name in params]
         listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
         args = [listed, *(["seed"] if seeded else []), *sizes, *args, *map(self._own, params)]
@@ -301,7 +301,7 @@ class _Section:
         return scope.type_lines(floats, list(inputs.values()), empty)
 
     def _sources(self, *, own: bool) -> list[Source]:
-        """The parameters that the model holds itself, or those of its modules."""
+        """Return the parameters of the model itself, or else the parameters of its modules."""
         values = [param.value for param in self.entry.params]
         return [
             (self._own(str(value.name)), self.entry.types[value].shape)
@@ -314,7 +314,7 @@ class _Section:
         sources, whole = self._sources(own=True), self.writer.params.whole
         numbers = self.entry.sizes.defaults.keys() - whole.carried
         seen = symbols_of((shape for _, shape in sources), self.entry.sizes) | numbers
-        sources += as_given(self.entry, "")
+        sources += input_sources(self.entry, "")
 
         def is_open(*dims: Dim) -> bool:
             return not all(seen >= {*dim.symbols()} for dim in dims)
@@ -329,7 +329,7 @@ class _Section:
 
     def _size_lines(self, scope: Scope, given: str) -> list[str]:
         """Sizes that steps take as numbers and shapes mention: inputs are to fit parameters."""
-        sources = [*self._sources(own=True), *as_given(self.entry, given)]
+        sources = [*self._sources(own=True), *input_sources(self.entry, given)]
         sources += self._sources(own=False)
         inner = self.plan.sources.inner(self.entry).items()
         params = [(self._own(path), shape) for path, shape in inner]
@@ -339,7 +339,7 @@ class _Section:
             scope.needed, sources, sizes, defaults, span, inner=params, by_definition=True
         )
         self.plan.constants.update(lines.constants)
-        if "_array" in mentioned(lines.lines):
+        if "_array" in mentioned_names(lines.lines):
             self.plan.helpers["array"] = None
         return lines.lines
 

@@ -1,18 +1,18 @@
-"""Write a program as a module in torch, and that of one rank as a model of its shards."""
+"""Write a program as a torch module, and one rank's program as a model of its shards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from xg.codegen.emit.allowlist import check_allowed
+from xg.codegen.emit.allowlist import check_code
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, safe, spell_symbol, write_with_stable_names
 from xg.codegen.emit.parameters import holds
 from xg.codegen.emit.public_params import frozen_patterns, learns_function
-from xg.codegen.emit.text import bracketed, dictionary, indented, wrapped
+from xg.codegen.emit.text import bracketed, dictionary, indent_lines, wrap_text
 from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.model_class import model_section
 from xg.codegen.torch.templates import ARRIVED, SETTLE, around
@@ -100,7 +100,11 @@ def rank_model_section(writer: ModuleWriter) -> Sections:
     support = [
         keep,
         *([SETTLE] if writer.plan.moved else []),
-        *(part for part in around(writer.plan.frees_saved, several=True) if part is not ARRIVED),
+        *(
+            part
+            for part in around(writer.plan.frees_saved_values, several=True)
+            if part is not ARRIVED
+        ),
     ]
     return Sections(
         [_model(writer, entry)],
@@ -124,11 +128,11 @@ def _model(writer: ModuleWriter, entry: Graph) -> list[str]:
     title = f'"""{safe(entry.title)} with the shards of its parameters that this rank has."""'
     return [
         "class Model(torch.nn.Module):",
-        *indented(wrapped(title)),
+        *indent_lines(wrap_text(title)),
         "",
-        *indented([*head, *indented(body)]),
+        *indent_lines([*head, *indent_lines(body)]),
         "",
-        *indented(_forward(writer, entry)),
+        *indent_lines(_forward(writer, entry)),
     ]
 
 
@@ -143,7 +147,7 @@ def _forward(writer: ModuleWriter, entry: Graph) -> list[str]:
         '"""Outputs by name, of this rank\'s shards of the inputs."""',
         "if torch.compiler.is_compiling():  # what ranks send is not traced",
         "    untraced: Any = torch.compiler.disable(self.forward)",
-        *indented(bracketed("return untraced(", given, ")", 12)),
+        *indent_lines(bracketed("return untraced(", given, ")", 12)),
     ]
     if seeded:
         device = f", device={next(iter(inputs.values()))}.device" if inputs else ""
@@ -160,7 +164,7 @@ def _forward(writer: ModuleWriter, entry: Graph) -> list[str]:
         body += dictionary("inputs = ", given, "", 8)
         body += [f"return _run(self, inputs, {'seed' if seeded else 'None'})"]
     head = bracketed("def forward(", parameters, ") -> dict[str, Array]:", 4)
-    return [*head, *indented([*body, *([line] if line else [])])]
+    return [*head, *indent_lines([*body, *([line] if line else [])])]
 
 
 G = TypeVar("G", bound=Graph)
@@ -177,7 +181,7 @@ def emit(program: IRProgram, outlined: IRProgram | None, *, kernels: bool = Fals
         source, writer = write_with_stable_names(lambda: _of_rank(program, kernels=kernels))
     else:
         return emit_module(program, TORCH, kernels=kernels)
-    check_allowed(source, writer.vocabulary(source), _attributes(program))
+    check_code(source, writer.vocabulary(source), _attributes(program))
     return source
 
 
@@ -219,7 +223,7 @@ def _with_own_keys(outlined: IRProgram, program: IRProgram) -> IRProgram:
         return outlined
     calls: dict[Call, Call] = {}
 
-    def renamed(graph: G) -> G:
+    def rename_calls(graph: G) -> G:
         for call in graph.calls:
             origin = calls.get(call.origin) if call.origin else None
             callee = keys.get(call.callee, call.callee)
@@ -227,10 +231,10 @@ def _with_own_keys(outlined: IRProgram, program: IRProgram) -> IRProgram:
         steps = tuple(calls[step] if isinstance(step, Call) else step for step in graph.steps)
         return replace(graph, key=keys.get(graph.key, graph.key), steps=steps)
 
-    graphs = {graph.key: graph for graph in map(renamed, outlined.graphs.values())}
+    graphs = {graph.key: graph for graph in map(rename_calls, outlined.graphs.values())}
     backwards = {
         backward.key: replace(backward, forward=graphs[backward.key])
-        for backward in map(renamed, outlined.backwards.values())
+        for backward in map(rename_calls, outlined.backwards.values())
     }
     return replace(outlined, graphs=graphs, backwards=backwards)
 

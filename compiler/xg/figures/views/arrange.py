@@ -432,7 +432,7 @@ def _independent(
     types = [notation.type(value) for value in step.inputs]
     flowing = [notation.type(flow.value).shape for flow in operation.flows]
     for axis in dict.fromkeys(flowing[0]):
-        whole, _ = notation.graph.sizes.undivided(axis)  # a rank has N_H/N_T heads
+        whole, _ = notation.graph.sizes.size_and_parts(axis)  # a rank has N_H/N_T heads
         is_name = str(whole).isidentifier() and axis not in outside
         if is_name and all(shape.count(axis) == 1 for shape in flowing):
             body = step.op.body(types, step.attrs)

@@ -315,7 +315,7 @@ class Notation:
         """
         states = self.graph.placements.get(value, {})
         lies = {axis: dual(state) if gradient else state for axis, state in states.items()}
-        different = {axis for axis, state in lies.items() if state and not state.is_same}
+        different = {axis for axis, state in lies.items() if state and not state.is_uniform}
         if different.isdisjoint(self.rank):
             return ""
         numbers = (str(n) if axis in different else "*" for axis, n in self.rank.items())
@@ -398,7 +398,7 @@ def _contracted_axes(step: Apply, place: int) -> tuple[int, ...]:
 
 def volume(shape: Shape, sizes: Sizes) -> str:
     """Return the number of a shape's elements as people write it: ``B*S*D/N_D``."""
-    pairs = [sizes.undivided(dim) for dim in shape]
+    pairs = [sizes.size_and_parts(dim) for dim in shape]
     wholes = [str(sizes.fold(whole)) for whole, _ in pairs if whole != ONE]
     wholes = [factor for one in wholes for factor in factors_of(one)]
     counts = {one: wholes.count(one) for one in in_order(wholes)}  # D*D is a square

@@ -107,7 +107,7 @@ class _OwnParts:
         self, value: Value, cut: Sequence[Expr], step: Apply
     ) -> tuple[Value, Sequence[Apply]]:
         """Return the part of a value, with the step that takes it if no other did."""
-        axes = tuple((axis_of(str(e.attr("over"))), e.typed("axis", int)) for e in cut)
+        axes = tuple((axis_of(str(e.attr("over"))), e.typed_attr("axis", int)) for e in cut)
         if (value, axes) in self.made:
             return self.made[value, axes], ()
         part = self.made[value, axes] = Value(value.name, "edge", value.span)

@@ -207,7 +207,7 @@ class Fit:
         return None
 
 
-def allowed(printed: Numbers, tolerance: ast.Expr | None) -> tuple[float, ...]:
+def allowed_errors(printed: Numbers, tolerance: ast.Expr | None) -> tuple[float, ...]:
     """How far each number may be off: as is said, or half a unit of its last digit."""
     if tolerance is not None:
         if isinstance(tolerance, ast.Array) or number(tolerance).value <= 0:
@@ -244,7 +244,7 @@ class ClaimTarget:
 
 
 def edges_of(graph: Graph) -> dict[str, Value]:
-    """The results of a graph's steps, by name; an output also under that of its port."""
+    """Return the results of a graph's steps by name; an output also by its port's name."""
     results = (v for step in graph.steps for v in step.outputs if v.role == "edge")
     named = {value.name: value for value in results if value.name is not None}
     ports = zip(graph.output_names, graph.outputs, strict=True)
@@ -405,10 +405,12 @@ class _Binder:
         draft = shape_project(self.project, block, self.settings)
         givens = self._givens(draft)
         self._stop()
-        program, fit = self._sized(draft, givens)
+        program, fit = self._type_at_sizes(draft, givens)
         self.problems.extend(fit.givens(program, givens, self.example.block.span))
         self._stop()
-        claims = [self._tried(lambda e: _claim(program, fit, e), e) for e in self.example.expects]
+        claims = [
+            self._try_read(lambda e: _claim(program, fit, e), e) for e in self.example.expects
+        ]
         self._stop()
         return BoundExample(
             title=self.example.title.value if self.example.title else "",
@@ -419,7 +421,9 @@ class _Binder:
             span=self.example.span,
         )
 
-    def _sized(self, draft: IRProgram, givens: Mapping[str, Numbers]) -> tuple[IRProgram, Fit]:
+    def _type_at_sizes(
+        self, draft: IRProgram, givens: Mapping[str, Numbers]
+    ) -> tuple[IRProgram, Fit]:
         """The block at the sizes of its arrays, with its backward pass."""
         shapes = {name: numbers.shape for name, numbers in givens.items()}
         declared = declared_dims(self.project)
@@ -450,12 +454,12 @@ class _Binder:
                 block = program.main.block
                 self.problems.append(NotTaken(span, name, block, names, name in edges))
             places.setdefault(name, span)
-            numbers = self._tried(read, assignment.value)
+            numbers = self._try_read(read, assignment.value)
             if numbers is not None:
                 arrays.setdefault(name, numbers)
         return arrays
 
-    def _tried(self, attempt: Callable[[Written], Read], written: Written) -> Read | None:
+    def _try_read(self, attempt: Callable[[Written], Read], written: Written) -> Read | None:
         try:
             return attempt(written)
         except Refused as refused:
@@ -480,7 +484,7 @@ def _claim(program: IRProgram, fit: Fit, expect: ast.Expect) -> Claim:
     return Claim(
         target=about,
         printed=printed,
-        allowed=allowed(printed, expect.tolerance),
+        allowed=allowed_errors(printed, expect.tolerance),
         place=expect.place.value if expect.place else "",
         wrong=expect.wrong.value if expect.wrong else None,
         span=expect.span,

@@ -38,7 +38,7 @@ class KnownFiles(Recent[tuple[Place, str, str], tuple[Source, Parsed]]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Project:
-    """A parsed file and, transitively, the files it uses; `paths` are those of all of them."""
+    """A parsed file and, transitively, the files it uses, with the paths of them all."""
 
     main: ast.Module
     paths: tuple[Path, ...]
@@ -63,7 +63,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """The readable part of a file that may be half typed, and of those it uses.
+    """The readable part of a file, which may be half typed, and of the files it uses.
 
     `project` has the parts without errors (None if nothing of the main file can be read), `sources`
     the path of each text, `reached` the `use` of the main file that led to it.
@@ -130,7 +130,7 @@ def parse_project(
     return _ProjectReader({}, known).project(place, Source.from_bytes(name, data))
 
 
-def read_edited(
+def read_for_editor(
     place: Place, source: Source, texts: Mapping[Path, str], known: KnownFiles | None = None
 ) -> Reading:
     """A project as an editor has it: `texts` replace the files at these (resolved) paths.
@@ -141,7 +141,7 @@ def read_edited(
     reader = _ProjectReader(texts, known)
     reader.read(place, source)
     mistakes = tuple(reader.diagnostics)
-    return Reading(reader.found(place), reader.sources, reader.reached(place), mistakes)
+    return Reading(reader.found(place), reader.sources, reader.first_uses(place), mistakes)
 
 
 def _key(use: ast.Use) -> tuple[Source, str]:
@@ -149,14 +149,14 @@ def _key(use: ast.Use) -> tuple[Source, str]:
     return use.span.source, use.origin.span.text
 
 
-def _parsed(place: Place, source: Source) -> tuple[Source, Parsed]:
+def _parse_source(place: Place, source: Source) -> tuple[Source, Parsed]:
     if place is not None and place.is_relative_to(library().resolve()):
-        return _parsed_shipped(place, source.name, source.text)
+        return _parse_shipped_file(place, source.name, source.text)
     return source, parse_partly(source)
 
 
 @lru_cache(64)  # somewhat more than there are: a process that reads many programs reads them often
-def _parsed_shipped(place: Path, name: str, text: str) -> tuple[Source, Parsed]:
+def _parse_shipped_file(place: Path, name: str, text: str) -> tuple[Source, Parsed]:
     """A file of the shipped library, which one process parses once."""
     source = Source(name, text)
     return source, parse_partly(source)
@@ -207,7 +207,7 @@ class _ProjectReader:
         uses = {key: modules[file] for key, file in self.uses.items() if file in modules}
         return Project(modules[place], paths, uses)
 
-    def reached(self, main: Place) -> dict[Source, ast.Use]:
+    def first_uses(self, main: Place) -> dict[Source, ast.Use]:
         """For every used file the `use` of the main file that leads to it, if need be by others."""
         first: dict[Place, ast.Use] = {}
         for used, use in self.arrows.get(main, {}).items():
@@ -222,7 +222,7 @@ class _ProjectReader:
     def _take(self, place: Place, source: Source) -> None:
         key = (place, source.name, source.text)
         source, (module, mistakes) = self.known.get(key) or self.known.put(
-            key, _parsed(place, source)
+            key, _parse_source(place, source)
         )
         self.sources[source] = place
         self.diagnostics += mistakes

@@ -42,7 +42,7 @@ def library_files() -> tuple[Path, ...]:
 
 
 def library_file(name: str) -> Path | None:
-    """The shipped file of that name, which says nothing of its folder; None if there is none."""
+    """Return the shipped file with this name, in any folder; None if no file has it."""
     return next((file for file in library_files() if file.stem == name), None)
 
 

@@ -16,7 +16,7 @@ PLACE: Final = RankPrimitive("to_local_index", sizes=("rows",), rule="nonlinear"
 
 
 def owns_index(ids: Expr, over: str, rows: Dim) -> Expr:
-    """Tell for each id whether it points into this rank's rows, of which it holds `rows`."""
+    """Tell for each id whether it points into the rows of this rank, which has `rows` rows."""
     return Expr(OWNS.name, (ids,), ids.shape, "bool", (("rows", rows), ("over", over)))
 
 

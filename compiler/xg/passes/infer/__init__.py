@@ -17,7 +17,7 @@ from xg.ir.body import Body
 from xg.ir.content import Recent
 from xg.ir.dim import Dim, DimError
 from xg.ir.errors import NotWhole, no_size
-from xg.ir.graph import Apply, Call, Carry, Graph, IRProgram, Value, stacked
+from xg.ir.graph import Apply, Call, Carry, Graph, IRProgram, Value, stack_along
 from xg.ir.op import Op
 from xg.ir.scalar import ScalarError
 from xg.ir.size_checks import beyond_limits
@@ -30,7 +30,7 @@ from xg.passes.infer.calls import (
     bind,
     bound_names,
     check_repeat,
-    completed,
+    complete_loop,
     open_sizes,
     output_types,
     rounds_types,
@@ -153,7 +153,7 @@ def infer_partly(
         key, freed = waiting.popleft()
         name = instance_key(key, freed)
         if name not in typed:
-            typed[name], asked = _typed(program, key, freed, problems, known)
+            typed[name], asked = _infer_graph(program, key, freed, problems, known)
             bases[name] = key
             waiting.extend(asked)
     if not problems:
@@ -169,7 +169,7 @@ def infer_partly(
     return replace(program, graphs=ordered), tuple(problems)
 
 
-def _typed(
+def _infer_graph(
     program: IRProgram,
     key: str,
     freed: frozenset[str],
@@ -299,7 +299,7 @@ class _Typist:
             if self._are_said_integers(node.inputs):
                 raise _Unknown from None
             raise
-        attrs = self._configured(node, types)
+        attrs = self._configure_attrs(node, types)
         try:
             body = node.op.body(types, attrs)
         except ScalarError as error:
@@ -320,9 +320,9 @@ class _Typist:
         said = {value for value, declared, _ in self.source.claims if declared.range is not None}
         return any(value in said and self.types[value].is_float for value in values)
 
-    def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
+    def _configure_attrs(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
         if misuse := beyond_limits(node, {}):
-            raise Mistyped(_refused(node, misuse, ()))
+            raise Mistyped(_operator_misuse(node, misuse, ()))
         if node.op.configure is None:
             return self._own(node)
         peer = node.pending.peer
@@ -341,7 +341,9 @@ class _Typist:
         try:
             configured = dict(node.op.configure(use))
         except Misuse as misuse:
-            raise Mistyped(_refused(node, misuse, self._fitting(node, types))) from None
+            raise Mistyped(
+                _operator_misuse(node, misuse, self._suggest_param(node, types))
+            ) from None
         if "absent" in node.attrs:
             configured["absent"] = node.attrs["absent"]
         return configured
@@ -354,8 +356,8 @@ class _Typist:
     def _expanded(self, shape: Shape) -> Shape:
         return tuple(map(self.sizes.expand, shape))
 
-    def _fitting(self, node: Apply, types: tuple[TensorType, ...]) -> tuple[str, ...]:
-        """The parameter that a • could refer to: one that takes the first operand.
+    def _suggest_param(self, node: Apply, types: tuple[TensorType, ...]) -> tuple[str, ...]:
+        """Suggest the parameter that a • could mean: one that fits the first operand.
 
         An unused one comes first; of others none where the one that is named fits transposed.
         """
@@ -402,12 +404,12 @@ class _Typist:
         binding = bind(said, callee, rounds_types(types, apart), self.source)
         length = self.sizes.expand(call.loop.length)
         first = next(t for t, axis in zip(types, apart, strict=True) if axis is not None)
-        loop = completed(call, callee, apart, first, length)
+        loop = complete_loop(call, callee, apart, first, length)
         results = output_types(call, callee, binding)
         if len(results) < len(loop.outputs):
             raise _Unknown  # see _call
         stacks = zip(results, loop.outputs, strict=True)
-        outputs = [stacked(type_, axis, length) for type_, axis in stacks]
+        outputs = [stack_along(type_, axis, length) for type_, axis in stacks]
         self.types.update(zip(call.outputs, outputs, strict=True))
         pasts = results[len(results) - loop.states :]
         starts = [self._start(call, c, t) for c, t in zip(callee.carries, pasts, strict=True)]
@@ -451,7 +453,7 @@ class _Unknown(Exception):
     """An operand whose type failed already: its users are not reported again."""
 
 
-def _refused(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorMisuse:
+def _operator_misuse(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorMisuse:
     places = tuple((node.inputs[index].span, text) for index, text in misuse.notes.items() if index)
     help = (*fitting, *(line for line in misuse.help if not fitting or "T(…)" in line))
     if len(node.inputs) == 2 and (name := greek_name(node.inputs[1].name or "")):

@@ -13,7 +13,7 @@ from itertools import count
 from xg.diagnostics.diagnostic import Problem, ProblemAt, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import UNIT, ZERO, Dim, DimError, symbol
-from xg.ir.graph import Call, Graph, IRProgram, Loop, Value, without
+from xg.ir.graph import Call, Graph, IRProgram, Loop, Value, drop_axis
 from xg.ir.tensor import Sizes, TensorType
 from xg.ir.use import advice
 from xg.passes.infer.errors import (
@@ -33,8 +33,8 @@ from xg.syntax.spelling import greek_name
 Equation = tuple[Dim, Dim]  # in the callee's symbols, and what it is in the caller's sizes
 
 
-def solved(symbols: Mapping[str, Dim], equations: Iterable[Equation]) -> dict[str, Dim]:
-    """The symbols with those that the equations settle, one after the other.
+def solve_equations(symbols: Mapping[str, Dim], equations: Iterable[Equation]) -> dict[str, Dim]:
+    """Solve the equations one after the other, and return all symbols with their sizes.
 
     An equation with several unknowns waits until others have settled all but one.
     """
@@ -72,7 +72,7 @@ def unknown(formal: Dim, settled: Collection[str]) -> str | None:
 
 
 def _size(formal: Dim, actual: Dim, name: str, settled: Mapping[str, Dim]) -> Dim | None:
-    """The size that makes ``formal == actual``; None where there is none, or only a fraction."""
+    """Solve ``formal == actual`` for the symbol `name`; return None if it has no valid size."""
     ((monomial, coefficient),) = (term for term in formal.terms if name in dict(term[0]))
     rest = tuple(term for term in formal.terms if name not in dict(term[0]))
     beside = tuple(factor for factor in monomial if factor[0] != name)
@@ -113,11 +113,11 @@ def bind(call: Call, callee: Graph, types: Sequence[TensorType], caller: Graph) 
     unifier = _Unifier(call, callee, caller, dict(call.sizes))
     for port, actual in zip(ports, types, strict=True):
         unifier.port(port, actual)
-    symbols = unifier.solved()
-    freed = _freed(symbols, call, callee, caller)
-    binding = CallBinding(symbols, freed, callee.sizes.without(freed), caller.sizes)
+    symbols = unifier.solve()
+    freed = _free_symbols(symbols, call, callee, caller)
+    binding = CallBinding(symbols, freed, callee.sizes.drop_symbols(freed), caller.sizes)
     for port, actual in zip(ports, types, strict=True):
-        if binding.translate(_declared(port)) != actual:
+        if binding.translate(_declared_type(port)) != actual:
             raise Mistyped(_mismatch(call, callee, port, actual, caller))
     return binding
 
@@ -135,7 +135,7 @@ class _Unifier:
 
     def port(self, port: Value, actual: TensorType) -> None:
         """Bind the symbols that are axes of a port."""
-        formal = _declared(port)
+        formal = _declared_type(port)
         if len(formal.shape) != len(actual.shape) or formal.is_float != actual.is_float:
             raise Mistyped(_mismatch(self.call, self.callee, port, actual, self.caller))
         for dim, size in _dims(formal, actual):
@@ -146,13 +146,13 @@ class _Unifier:
             else:
                 self.places.setdefault(dim.name, port.span)
 
-    def solved(self) -> dict[str, Dim]:
+    def solve(self) -> dict[str, Dim]:
         """All symbols, with those that products and definitions settle."""
         fixed = self.callee.sizes.definitions
-        sizes = self.callee.sizes.without(frozenset(self.symbols))
+        sizes = self.callee.sizes.drop_symbols(frozenset(self.symbols))
         defined = [(fixed[name], size) for name, size in self.symbols.items() if name in fixed]
         equations = [*self.equations, *defined]
-        return solved(self.symbols, [(sizes.expand(dim), size) for dim, size in equations])
+        return solve_equations(self.symbols, [(sizes.expand(dim), size) for dim, size in equations])
 
     def _clash(self, name: str, size: Dim, port: Value) -> SizeClash:
         sizes = self.caller.sizes
@@ -161,7 +161,9 @@ class _Unifier:
         return SizeClash(self.call.span, self.callee.block, name, first, second, places)
 
 
-def _freed(symbols: Mapping[str, Dim], call: Call, callee: Graph, caller: Graph) -> frozenset[str]:
+def _free_symbols(
+    symbols: Mapping[str, Dim], call: Call, callee: Graph, caller: Graph
+) -> frozenset[str]:
     """The symbols whose definition or number does not hold for this call.
 
     A definition in sizes of the program does not hold where the caller's go by the same names, nor
@@ -169,7 +171,7 @@ def _freed(symbols: Mapping[str, Dim], call: Call, callee: Graph, caller: Graph)
     """
     freed: set[str] = set()
     bound = bound_names(caller) | (callee.sizes.local & callee.sizes.defaults.keys())
-    sizes = callee.sizes.without(frozenset(symbols))
+    sizes = callee.sizes.drop_symbols(frozenset(symbols))
     for name, size in symbols.items():
         if name in callee.sizes.definitions:
             definition = sizes.expand(callee.sizes.definitions[name])
@@ -184,10 +186,10 @@ def _freed(symbols: Mapping[str, Dim], call: Call, callee: Graph, caller: Graph)
 
 def bound_names(graph: Graph) -> frozenset[str]:
     """The symbols of a graph that are not the program's: its own, and what its inputs settle."""
-    dims = [dim for port in graph.inputs for dim in _whole(_declared(port))]
+    dims = [dim for port in graph.inputs for dim in _type_sizes(_declared_type(port))]
     named = {dim.name for dim in dims if dim.name}
     fixed = graph.sizes.definitions
-    sizes = graph.sizes.without(frozenset(named))
+    sizes = graph.sizes.drop_symbols(frozenset(named))
     defined = [fixed[name] for name in named if name in fixed]
     names = settled_names(named, [sizes.expand(dim) for dim in (*dims, *defined)])
     return graph.sizes.local | {name for name in names if name not in fixed}
@@ -207,18 +209,18 @@ def check_repeat(
         raise Mistyped(RepeatChanges(call.span, callee.block, *shapes, callee.inputs[0].span))
 
 
-def _declared(port: Value) -> TensorType:
+def _declared_type(port: Value) -> TensorType:
     assert port.declared is not None
     return port.declared
 
 
-def _whole(type_: TensorType) -> tuple[Dim, ...]:
+def _type_sizes(type_: TensorType) -> tuple[Dim, ...]:
     """Every size that a type mentions."""
     return (*type_.shape, *([type_.range] if type_.range is not None else []))
 
 
 def _dims(formal: TensorType, actual: TensorType) -> list[tuple[Dim, Dim]]:
-    return list(zip(_whole(formal), _whole(actual), strict=True))
+    return list(zip(_type_sizes(formal), _type_sizes(actual), strict=True))
 
 
 def _mismatch(
@@ -226,7 +228,7 @@ def _mismatch(
 ) -> PortMismatch:
     shape = str(caller.sizes.fold_type(actual))
     names = [str(caller.sizes.fold(dim)) for dim in actual.shape]
-    declared = _declared(port)
+    declared = _declared_type(port)
     help = advice(actual.shape, caller.sizes.expand_type(declared).shape, names)
     if actual.range and declared.is_float and len(actual.shape) == len(declared.shape):
         integers = f"{port.name} {declared} in {caller.sizes.fold(actual.range)}"
@@ -266,10 +268,10 @@ def taken_apart(
     return tuple(axes)
 
 
-def completed(
+def complete_loop(
     call: Call, callee: Graph, apart: Sequence[int | None], first: TensorType, length: Dim
 ) -> Loop:
-    """The loop of a call whose operands are taken apart so.
+    """Complete the loop of a call with the axes along which its operands are unstacked.
 
     Results are stacked along the axis at the place, from the left, where the first operand that is
     taken apart has it.
@@ -291,7 +293,7 @@ def completed(
 
 def rounds_types(types: Sequence[TensorType], apart: Sequence[int | None]) -> list[TensorType]:
     """The types that one round is given."""
-    return [without(type_, axis) for type_, axis in zip(types, apart, strict=True)]
+    return [drop_axis(type_, axis) for type_, axis in zip(types, apart, strict=True)]
 
 
 def sizes_of_starts(
@@ -377,17 +379,17 @@ def open_sizes(graphs: Graphs, numbers: Mapping[str, int]) -> Iterator[OpenSize 
     left: dict[str, dict[str, str]] = {}
     for key, graph in graphs.items():
         bound = bound_names(graph)
-        names = {name: graph.block for name in _mentioned(graph) if not _is_own(name, graph)}
+        names = {name: graph.block for name in _mentioned_dims(graph) if not _is_own(name, graph)}
         for call in graph.calls:
             opened = {n: b for n, b in left[call.callee].items() if n not in call.sizes}
             callee = graphs[call.callee]
             known = {**callee.sizes.defaults, **numbers}
-            yield from _refused(graph, call, callee, opened, bound, known)
+            yield from _open_size_errors(graph, call, callee, opened, bound, known)
             names |= {name: block for name, block in opened.items() if name not in bound}
         left[key] = names
 
 
-def _refused(
+def _open_size_errors(
     graph: Graph,
     call: Call,
     callee: Graph,
@@ -412,7 +414,7 @@ def _is_own(name: str, graph: Graph) -> bool:
     return name in sizes.local and (name in sizes.definitions or name in sizes.defaults)
 
 
-def _mentioned(graph: Graph) -> list[str]:
+def _mentioned_dims(graph: Graph) -> list[str]:
     """The dims that a graph's text mentions, with those by which they are defined."""
     waiting, mentioned = list(graph.mentions), dict[str, None]()
     while waiting:
@@ -430,16 +432,18 @@ def _mentioned(graph: Graph) -> list[str]:
 def behind_open_sizes(
     program: IRProgram, opened: Collection[OpenSize | OpenTwice], problems: Iterable[Problem]
 ) -> Iterator[Problem]:
-    """Those of some problems that follow from a size that a call has left open."""
+    """Yield the problems that follow from a size that a call has left open."""
     if opened:
-        spans = {s for graph in program.graphs.values() for s in _behind(program, graph, opened)}
+        spans = {
+            s for graph in program.graphs.values() for s in _dependent_spans(program, graph, opened)
+        }
         yield from (each for each in problems if isinstance(each, ProblemAt) and each.span in spans)
 
 
-def _behind(
+def _dependent_spans(
     program: IRProgram, graph: Graph, opened: Iterable[OpenSize | OpenTwice]
 ) -> Iterator[Span]:
-    """The places of steps and labels behind results that have an open size."""
+    """Yield the places of steps and labels that depend on a result with an open size."""
     names = {(each.span, each.symbol) for each in opened}
     unknown: set[Value] = set()
     for step in graph.steps:

@@ -71,7 +71,7 @@ def _wrong_kind(
         how,
         f"{name} {shape} in {size}",
         shipped,
-        _is_listed(node, slot),
+        _has_twin(node, slot),
     )
     return WrongKind(node.span, node.op.glyph, *told)
 
@@ -129,7 +129,7 @@ def _instead(
     return f"{told}, and {greek_name(place)} their places" if place else ""
 
 
-def _is_listed(node: Apply, slot: Data | Tensor) -> bool:
+def _has_twin(node: Apply, slot: Data | Tensor) -> bool:
     """Whether another operand of a defined operator has the same axes and range."""
     if isinstance(slot, Tensor) or slot.below is None:
         return False
@@ -168,7 +168,9 @@ def own_op(graph: Graph, value: Value, expected: Shape) -> str:
         return ""
     shapes = [graph.types[each].shape for each in step.inputs]
     found = graph.types[value].shape
-    return _apart(step.op.data, shapes, found, expected) or _named(step, shapes, found, expected)
+    return _apart(step.op.data, shapes, found, expected) or _suggest_axis_names(
+        step, shapes, found, expected
+    )
 
 
 def _apart(data: Sequence[Data], shapes: Sequence[Shape], found: Shape, expected: Shape) -> str:
@@ -193,8 +195,8 @@ def _lengths(slot: Data, shape: Shape) -> dict[str, Dim]:
     return dict(zip(named, shape[len(shape) - len(named) :], strict=True))
 
 
-def _named(step: Apply, shapes: Sequence[Shape], found: Shape, expected: Shape) -> str:
-    """The last axes of an operand `[..]` by the names that another operand has for them."""
+def _suggest_axis_names(step: Apply, shapes: Sequence[Shape], found: Shape, expected: Shape) -> str:
+    """Suggest names from another operand for the last axes of an operand `[..]`."""
     behind = found[len(expected) :]
     whole = [slot for slot in step.op.data if slot.axes == (REST,)]
     if not behind or found[: len(expected)] != expected or expected[-len(behind) :] != behind:
@@ -224,7 +226,7 @@ class _WrongLabel:
 
 
 def check_claims(graph: Graph, callees: Mapping[str, Graph]) -> Iterator[Problem]:
-    """The wrong labels of a graph with the types that it has; `callees` are those of its calls.
+    """Check a graph's labels against its types; `callees` are the graphs that it calls.
 
     A label, but no output, may leave out a range. Where labels of one step are exchanged, what its
     results make is not reported, for it is typed by the results.
@@ -247,15 +249,17 @@ def check_claims(graph: Graph, callees: Mapping[str, Graph]) -> Iterator[Problem
         says_range = expected.range is not None or (value, declared) in promised
         if expected.shape != found.shape or (says_range and expected.range != found.range):
             wrong.append(_WrongLabel(value, declared, expected, span))
-    exchanged = [each for step in graph.steps for each in _exchanged(callees, graph, step, wrong)]
+    exchanged = [
+        each for step in graph.steps for each in _find_swapped_labels(callees, graph, step, wrong)
+    ]
     yield from (problem for problem, _ in exchanged)
-    behind = _behind(graph.steps, {value for _, values in exchanged for value in values})
+    behind = _add_dependents(graph.steps, {value for _, values in exchanged for value in values})
     for each in wrong:
         if each.value not in behind:
             yield _problem(callees, graph, each)
 
 
-def _exchanged(
+def _find_swapped_labels(
     callees: Mapping[str, Graph], graph: Graph, step: Apply | Call, wrong: Sequence[_WrongLabel]
 ) -> Iterator[tuple[ExchangedResults, list[Value]]]:
     """The problem of a step whose labels promise its results in another order, and which do."""
@@ -294,8 +298,8 @@ def _order_of(callees: Mapping[str, Graph], step: Apply | Call) -> str:
     return "results have their order"
 
 
-def _turned(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> str:
-    """The label with two names exchanged, where the other result has the promised type."""
+def _suggest_swap(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> str:
+    """Suggest the label with two names swapped, if the other result has the promised type."""
     step = next((step for step in graph.steps if wrong.value in step.outputs), None)
     if step is None or not wrong.value.name:
         return ""
@@ -313,8 +317,8 @@ def _turned(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> s
     return f"{_order_of(callees, step)}: write `: {names}`"
 
 
-def _behind(steps: Sequence[Apply | Call], values: set[Value]) -> set[Value]:
-    """These values and all that are made of them."""
+def _add_dependents(steps: Sequence[Apply | Call], values: set[Value]) -> set[Value]:
+    """Add everything that is computed from these values to the set, and return it."""
     for step in steps:
         if values.intersection(step.inputs):
             values.update(step.outputs)
@@ -330,7 +334,7 @@ def _problem(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> 
             larger = len(found.shape) > len(wrong.expected.shape)
             line = f"write `state {greek_name(carry.name)} {actual}`" if larger else ""
             return StateMismatch(wrong.span, *told, line)
-    turned = _turned(callees, graph, wrong)
+    turned = _suggest_swap(callees, graph, wrong)
     if turned:
         return LabelMismatch(wrong.span, written, actual, turned, is_turned=True)
     help = "" if wrong.expected.range else f"an output says its range: {actual}"

@@ -57,7 +57,7 @@ class LabelMismatch(ProblemAt):
 
     @property
     def _of_the_next(self) -> bool:
-        """Whether a name in a list has no shape of its own, and takes that of the next one."""
+        """Return whether a name in a list has no shape of its own and takes the next one's."""
         behind = self.span.source.text[self.span.end :]
         return self.span.text.isidentifier() and bool(re.match(r"\s*,[^\n]*\[", behind))
 
@@ -73,7 +73,7 @@ class LabelMismatch(ProblemAt):
         return (self.advice or "a label names a shape and changes nothing",)
 
     def _of_one_integer(self) -> tuple[str, ...]:
-        """How one integer everywhere is made, behind `fill[B](0)`."""
+        """Suggest how to repeat one integer everywhere, if the line says `fill[B](0)`."""
         line = self.span.source.line_text(self.span.line)
         made = re.search(r"\bfill(\[[^\]]*\])\((\w+)\)\s*:", line)
         if made is None:

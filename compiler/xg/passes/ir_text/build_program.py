@@ -15,7 +15,7 @@ from xg.ir.plan import BlockId, Entry, Layout, Memory, Plan, Schedule
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text.build_steps import GraphScope, StepBuilder, Values, span_of
 from xg.passes.ir_text.errors import Meaningless, UnreadableIR
-from xg.passes.ir_text.notation import Vocabulary, labelled, usual_label
+from xg.passes.ir_text.notation import Vocabulary, parse_label, usual_label
 from xg.passes.ir_text.records import (
     CarryText,
     CutText,
@@ -63,7 +63,7 @@ def forward_graph(text: GraphText, builder: StepBuilder, block: BlockId, title: 
         file=block[0],
         title=title,
         inputs=inputs,
-        outputs=scope.all(lines.names("return")),
+        outputs=scope.find_values(lines.names("return")),
         output_names=tuple(name for name, _ in text.results),
         output_types=tuple(values.type(type_, written=True) for _, type_ in text.results),
         params=params,
@@ -86,7 +86,7 @@ def forward_graph(text: GraphText, builder: StepBuilder, block: BlockId, title: 
             for line in lines.of(MemoryText)
             for name, word in line.said.items()
         },
-        reusable=scope.all(lines.names("reusable")),
+        reusable=scope.find_values(lines.names("reusable")),
     )
 
 
@@ -96,7 +96,7 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
     assert forward is not None
     lines, scope = _Lines(text.lines), values.scope
     inputs = tuple(values.make(value, "cotangent") for value in text.inputs)
-    saved = scope.all(lines.names("saved"))
+    saved = scope.find_values(lines.names("saved"))
     _lend(forward, (*forward.param_values(), *saved), values)
     steps = tuple(builder.step(line) for line in lines.of(StepText))
     gradients = {scope.value(v): scope.value(total) for v, total in lines.pairs("d")}
@@ -109,7 +109,7 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
         file=forward.file,
         title=forward.title,
         inputs=inputs,
-        outputs=scope.all(lines.names("return")),
+        outputs=scope.find_values(lines.names("return")),
         output_names=tuple(name for name, _ in text.results),
         output_types=tuple(values.type(type_, written=True) for _, type_ in text.results),
         params=(),
@@ -120,13 +120,13 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
         placements={value: at for value, at in values.placements.items() if value in own},
         forward=forward,
         saved=saved,
-        cotangents={_answered(seed, values): seed for seed in inputs},
+        cotangents={_output_of_seed(seed, values): seed for seed in inputs},
         gradients=gradients,
         of=values.of,
         totals={**totals, **gradients},
         rows=tuple(rows.items()),
-        zeros=frozenset(scope.all(lines.names("zeros"))),
-        reusable=scope.all(lines.names("reusable")),
+        zeros=frozenset(scope.find_values(lines.names("zeros"))),
+        reusable=scope.find_values(lines.names("reusable")),
     )
 
 
@@ -141,7 +141,7 @@ def _lend(forward: Graph, lent: Iterable[Value], values: Values) -> None:
             values.placements[value] = {axis: same(state) for axis, state in at.items()}
 
 
-def _answered(seed: Value, values: Values) -> Value:
+def _output_of_seed(seed: Value, values: Values) -> Value:
     if seed not in values.of:
         message = f"expected of and the name of an output behind the cotangent {seed.name}"
         raise Meaningless(message, seed.span.line)
@@ -180,7 +180,7 @@ class _Lines:
         return [line for line in self.lines if isinstance(line, kind)]
 
     def names(self, kind: str) -> tuple[Token, ...]:
-        """The names of a line of names, none where there is none."""
+        """Return the names on the lines of a kind, or an empty tuple."""
         return tuple(
             name for line in self.of(NamesText) if line.kind == kind for name in line.names
         )
@@ -246,7 +246,7 @@ class _Builder:
                 text, StepBuilder(values, self.vocabulary, forward)
             )
             return
-        block = labelled(_word(text, "block") or usual_label(key))
+        block = parse_label(_word(text, "block") or usual_label(key))
         own = [line for line in text.lines if isinstance(line, SizesText)]
         sizes = _sizes(own[0]) if own else self.sizes
         values = Values(self.source, GraphScope(), sizes)
@@ -261,7 +261,7 @@ class _Builder:
         entries = tuple(self._entry(line) for line in text.lines if isinstance(line, EntryText))
         schedules = tuple(
             Schedule(
-                labelled(str(each.block)),
+                parse_label(str(each.block)),
                 each.name,
                 each.parts or None,
                 each.turns,
@@ -274,7 +274,7 @@ class _Builder:
 
     def _entry(self, text: EntryText) -> Entry:
         return Entry(
-            block=labelled(str(text.block)),
+            block=parse_label(str(text.block)),
             path=tuple(text.path.split(".")),
             rest=None if text.rest is None else _layout(text.rest),
             use=None if text.use is None else _layout(text.use),

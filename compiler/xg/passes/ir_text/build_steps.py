@@ -49,8 +49,8 @@ class GraphScope:
             raise Meaningless(f"no value before is called {name}", getattr(name, "line", None))
         return self.values[str(name)]
 
-    def all(self, names: Iterable[Token]) -> tuple[Value, ...]:
-        """Several values."""
+    def find_values(self, names: Iterable[Token]) -> tuple[Value, ...]:
+        """Return the values of several names."""
         return tuple(map(self.value, names))
 
     def add(self, name: Token, value: Value) -> Value:
@@ -97,14 +97,14 @@ class Values:
             text.frozen is not None,
         )
         self.scope.add(text.name, value)
-        return self._told(value, text)
+        return self._record_value(value, text)
 
     def again(self, text: ValueText) -> Value:
         """A value of the forward pass where the backward pass makes it once more."""
-        return self._told(self.scope.value(text.name), text)
+        return self._record_value(self.scope.value(text.name), text)
 
-    def _told(self, value: Value, text: ValueText) -> Value:
-        """A value with all that its text says of it in the tables."""
+    def _record_value(self, value: Value, text: ValueText) -> Value:
+        """Record in the tables what the text says about a value, and return the value."""
         if text.type is not None:
             self.types[value] = self.type(text.type)
         if text.placement is not None:
@@ -116,7 +116,7 @@ class Values:
         return value
 
     def type(self, text: TypeText, *, written: bool = False) -> TensorType:
-        """A type, as it is `written` or free of defined symbols."""
+        """Return a type, either as `written` or with its defined symbols expanded."""
         sizes = None if written else self.sizes
         shape = tuple(as_dim(dim, sizes) for dim in text.shape)
         return TensorType(shape, None if text.range is None else as_dim(text.range, sizes))
@@ -202,7 +202,7 @@ def _known(name: Token, exprs: dict[str, Expr]) -> Expr:
 
 @dataclass(slots=True)
 class StepBuilder:
-    """Makes the steps of a graph in their order; of a backward pass, behind its forward pass."""
+    """Builds the steps of a graph in their order; a backward pass needs its forward pass."""
 
     values: Values
     vocabulary: Vocabulary
@@ -227,18 +227,18 @@ class StepBuilder:
 
     def _call(self, text: StepText, use: CallText) -> Call:
         scope, span = self.values.scope, self.values.line(text.first)
-        inputs = scope.all(use.inputs)
+        inputs = scope.find_values(use.inputs)
         sizes = {name: as_dim(dim) for name, dim in use.sizes.items()}
         count = None if use.count is None else as_dim(use.count)
         origin: Call | None = None
         if use.verb != "call":
             origin = self._forward_call(use.origin, use.verb)
-            outputs, saved = self._made(text.outputs, "cotangent"), origin.saved
+            outputs, saved = self._make_values(text.outputs, "cotangent"), origin.saved
         elif text.again:
             saved = self._forward_call(text.first, use.verb).saved
             outputs = self._before(text.outputs)
         else:
-            outputs, saved = self._made(text.outputs, "edge"), Value(None, "saved", span)
+            outputs, saved = self._make_values(text.outputs, "edge"), Value(None, "saved", span)
             if text.outputs:
                 scope.values[f"{text.outputs[0].name}~saved"] = saved
         call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes, origin)
@@ -254,7 +254,7 @@ class StepBuilder:
             raise Meaningless("expected the name of what a call makes", near.line)
         return call
 
-    def _made(self, texts: tuple[ValueText, ...], role: Role) -> tuple[Value, ...]:
+    def _make_values(self, texts: tuple[ValueText, ...], role: Role) -> tuple[Value, ...]:
         return tuple(self.values.make(text, role) for text in texts)
 
     def _before(self, texts: tuple[ValueText, ...]) -> tuple[Value, ...]:
@@ -265,7 +265,7 @@ class StepBuilder:
 
     def _apply(self, text: StepText, use: ApplyText) -> Apply:
         scope = self.values.scope
-        inputs = scope.all(use.inputs)
+        inputs = scope.find_values(use.inputs)
         origin = None if use.origin is None else scope.maker(use.origin)
         if isinstance(origin, Call):
             raise Meaningless("expected the name of what an operator makes", use.glyph.line)

@@ -210,7 +210,7 @@ def label(block: BlockId) -> str:
     return f"{name}~{file}" if file else name
 
 
-def labelled(text: str) -> BlockId:
+def parse_label(text: str) -> BlockId:
     """The block of a label."""
     name, _, file = text.partition("~")
     return int(file or 0), name
@@ -230,7 +230,7 @@ Types = Mapping[Value, TensorType]
 
 @cache
 def _lasting() -> Mapping[str, Op]:
-    """The operators of the language and those of passes."""
+    """Return the operators of the language and of the passes, by glyph."""
     fused: tuple[Op, ...] = service("fused_operators")() if offers("fused_operators") else ()
     rest = (ring_attention.OP, ZEROS)
     return {**ops.table(), **{op.glyph: op for op in (*fused, *rest)}}
@@ -245,12 +245,12 @@ class Vocabulary:
 
     @classmethod
     def of(cls, program: IRProgram) -> Vocabulary:
-        """The glyphs of a program, those of operators of its files if they mean nothing else."""
+        """Build the vocabulary of a program, with file operators whose glyph is unambiguous."""
         used: dict[str, dict[int, tuple[Op, bool]]] = {}
         for step, types in _applies(program):
             said = used.setdefault(step.op.glyph, {})
             if id(step.op) not in said:
-                said[id(step.op)] = step.op, _is_as_defined(step, types)
+                said[id(step.op)] = step.op, _matches_formula(step, types)
         alone = [
             op for (op, defined), *others in map(_values, used.values()) if defined and not others
         ]
@@ -263,7 +263,7 @@ class Vocabulary:
         table = dict(_lasting())
         texts: list[str] = []
         for text, line in definitions:
-            op = _defined(text)
+            op = _parse_operator(text)
             if op is None:
                 raise Meaningless(f"expected the definition of an operator, not {text}", line)
             table[op.glyph] = op
@@ -299,7 +299,7 @@ def _inside(types: Types, parts: Iterable[Apply]) -> Types:
         return types
 
 
-def _defined(text: str) -> Op | None:
+def _parse_operator(text: str) -> Op | None:
     """The operator that a file's definition makes, None for anything else."""
     try:
         module = parse(Source("program.ir", text + "\n"))
@@ -308,19 +308,19 @@ def _defined(text: str) -> Op | None:
         return None
 
 
-def _is_as_defined(step: Apply, known: Types) -> bool:
+def _matches_formula(step: Apply, known: Types) -> bool:
     """Whether a step applies what its operator's own formula defines."""
     op = step.op
     if op.local or not op.formula.startswith(f"op {op.glyph}("):
         return False
-    again = _defined(op.formula)
+    again = _parse_operator(op.formula)
     if again is None or any(value not in known for value in step.inputs):
         return False
     types = [known[value] for value in step.inputs]
-    return does_the_same(op, again, types, step.attrs)
+    return are_equivalent(op, again, types, step.attrs)
 
 
-def does_the_same(op: Op, other: Op, types: Sequence[TensorType], attrs: Attrs) -> bool:
+def are_equivalent(op: Op, other: Op, types: Sequence[TensorType], attrs: Attrs) -> bool:
     """Whether two operators are the same to all passes, on operands of these types."""
 
     def said(one: Op) -> object:
@@ -328,7 +328,7 @@ def does_the_same(op: Op, other: Op, types: Sequence[TensorType], attrs: Attrs) 
         return one.glyph, one.name, one.family, slots, one.local, one.keeps_shape
 
     try:
-        return said(op) == said(other) and op.body(types, attrs).is_same(other.body(types, attrs))
+        return said(op) == said(other) and op.body(types, attrs).matches(other.body(types, attrs))
     except (ShapeError, Misuse):
         return False
 

@@ -25,7 +25,7 @@ from xg.passes.ir_text.notation import (
     PLAIN_NAME,
     ValueNames,
     Vocabulary,
-    does_the_same,
+    are_equivalent,
     gradients,
     label,
     usual_label,
@@ -68,7 +68,7 @@ class GraphPrinter:
         self.makers = {step.outputs[0]: step for step in forward.steps if step.outputs}
 
     def lines(self) -> Iterator[str]:
-        """The graph with its steps, and behind them what is needed rarely."""
+        """Yield the lines of the graph: its head, its steps, and then what is rarely needed."""
         graph = self.graph
         word = "backward" if isinstance(graph, Backward) else "graph"
         role = "cotangent" if isinstance(graph, Backward) else "input"
@@ -222,7 +222,7 @@ class GraphPrinter:
         return ", ".join(f"{key}={spell_attribute(value, sizes)}" for key, value in attrs)
 
     def _place(self, step: Apply, body: Body | None) -> str:
-        """The name under which a step draws random numbers, if it is not that of its output."""
+        """Return the name under which a step draws random numbers, if its output has another."""
         if body is None or not step.place or step.place == step.outputs[0].name:
             return ""
         draws = any(expr.prim in RANDOM for expr in body.order())
@@ -248,7 +248,7 @@ class GraphPrinter:
             return None
         adjoint = origin.op.adjoint_op(operands, origin.attrs, chosen)
         inputs = [types[value] for value in step.inputs]
-        if not does_the_same(step.op, adjoint, inputs, step.attrs):
+        if not are_equivalent(step.op, adjoint, inputs, step.attrs):
             return None
         return "" if chosen == every else f" for {', '.join(chosen)}"
 
@@ -344,7 +344,7 @@ def _head(program: IRProgram, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _known_of(graph: Graph, program: IRProgram) -> Iterator[str]:
-    """The lines behind the steps of a graph, which hold for its backward pass too."""
+    """Yield the lines after the steps of a graph, which hold for its backward pass too."""
     block = label(graph.block_id)
     if block != usual_label(graph.key):
         yield f"  block {block}"

@@ -62,14 +62,14 @@ def as_dim(expression: Expression, sizes: Sizes | None = None) -> Dim:
             case Applied():
                 right = stack.pop()
                 left = stack.pop() if item.operation in "+-*/^" else ONE
-                stack.append(_combined(left, item.operation, right))
+                stack.append(_combine_dims(left, item.operation, right))
             case _:
                 raise Meaningless("a size is made of whole numbers and names")
     (dim,) = stack
     return dim if sizes is None else sizes.expand(dim)
 
 
-def _combined(left: Dim, operation: str, right: Dim) -> Dim:
+def _combine_dims(left: Dim, operation: str, right: Dim) -> Dim:
     try:
         match operation:
             case "+":

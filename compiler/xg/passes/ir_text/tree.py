@@ -30,12 +30,12 @@ def _inline(rules: _Rules) -> _Rules:
     return cast("_Rules", cast("Any", visitors).v_args(inline=True)(rules))
 
 
-def unquoted(token: Token) -> str:
+def unquote(token: Token) -> str:
     """A name, or the text between quotes."""
     return cast("str", json.loads(token)) if token.startswith('"') else str(token)
 
 
-def _listed(_: object, *items: T) -> tuple[T, ...]:
+def _collect_items(_: object, *items: T) -> tuple[T, ...]:
     """The rule of a list: what is in it."""
     return items
 
@@ -57,7 +57,7 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     part = r.StepText
 
     def start(self, program: r.ProgramText, *graphs: r.GraphText) -> r.ProgramText:
-        """Put the graphs behind the program's own lines."""
+        """Add the graphs to the program's own lines."""
         return replace(program, graphs=graphs)
 
     def program(self, key: Token, *lines: ProgramLine) -> r.ProgramText:
@@ -75,7 +75,7 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         return r.ProgramText(str(key), **said)
 
     def define(self, text: Token) -> r.DefineText:
-        return r.DefineText(unquoted(text), text.line)
+        return r.DefineText(unquote(text), text.line)
 
     def numbers(self, counts: Mapping[str, int]) -> r.CountsText:
         return r.CountsText("numbers", counts)
@@ -87,7 +87,7 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         return r.CountsText("lengths", counts)
 
     def plan(self, name: Token, title: Token, axes: Axes | None, *lines: PlanLine) -> r.PlanText:
-        return r.PlanText(unquoted(name), unquoted(title), axes or {}, lines)
+        return r.PlanText(unquote(name), unquote(title), axes or {}, lines)
 
     def plan_axis(self, name: Token, count: Token | None) -> tuple[str, int | None]:
         return str(name), None if count is None else int(count)
@@ -103,10 +103,10 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         memory: Token | None,
     ) -> r.EntryText:
         axes, word = frozenset(map(str, over or ())), memory and str(memory)
-        return r.EntryText(block, unquoted(path), rest, use, axes, unquoted(plan), word)
+        return r.EntryText(block, unquote(path), rest, use, axes, unquote(plan), word)
 
     def schedule(self, block: Token, name: Token, *counts: Token) -> r.ScheduleText:
-        return r.ScheduleText(block, unquoted(name), *map(int, counts))
+        return r.ScheduleText(block, unquote(name), *map(int, counts))
 
     def cut(self, *parts: CutPart | EllipsisType | None) -> r.CutText:
         sized = tuple(part for part in parts if isinstance(part, tuple))
@@ -170,13 +170,13 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         return r.PairsText(str(kind), pairs)
 
     def memory(self, *said: Token) -> r.MemoryText:
-        return r.MemoryText(dict(zip(map(unquoted, said[::2]), map(str, said[1::2]), strict=True)))
+        return r.MemoryText(dict(zip(map(unquote, said[::2]), map(str, said[1::2]), strict=True)))
 
     def block(self, name: Token) -> r.WordText:
         return r.WordText("block", str(name))
 
     def title(self, text: Token) -> r.WordText:
-        return r.WordText("title", unquoted(text))
+        return r.WordText("title", unquote(text))
 
     def sizes(
         self,
@@ -264,7 +264,7 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         *lines, results, caches = rest
         family, *flags = words
         return r.Definition(
-            unquoted(name),
+            unquote(name),
             family,
             frozenset(flags),
             data or (),
@@ -293,7 +293,7 @@ class Tree(TreeOfProgram):
     size = r.SizeAttr
     shape_of = r.ShapeText
     state_is = r.Constant
-    values = results = pairs = names = _listed
+    values = results = pairs = names = _collect_items
     plan_axes = states = placement_requests = attrs = bindings = counts = _table
 
     def value(
@@ -327,7 +327,7 @@ class Tree(TreeOfProgram):
         return str(name), value
 
     def text(self, text: Token) -> r.Constant:
-        return r.Constant(unquoted(text))
+        return r.Constant(unquote(text))
 
     def true(self) -> r.Constant:
         return r.Constant(value=True)
@@ -376,10 +376,10 @@ class Tree(TreeOfProgram):
         return first, second
 
     def key(self, key: Token) -> Token:
-        return key.update(value=unquoted(key))
+        return key.update(value=unquote(key))
 
     def path(self, path: Token) -> str:
-        return unquoted(path)
+        return unquote(path)
 
 
 # Lark's LALR parser of the printed IR, and its errors in words.

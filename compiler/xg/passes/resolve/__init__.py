@@ -13,10 +13,10 @@ from xg.ir.dim import number
 from xg.ir.graph import Graph, IRProgram
 from xg.ir.op import Op
 from xg.ir.scalar import Scalar
-from xg.ir.walk import Circular, ordered
+from xg.ir.walk import Circular, sort_graphs
 from xg.passes.resolve.block import Incomplete, resolve_block
 from xg.passes.resolve.errors import CallsItself, NoBlock, Refused
-from xg.passes.resolve.expressions import dims_mentioned
+from xg.passes.resolve.expressions import size_names
 from xg.passes.resolve.hints import Beside
 from xg.passes.resolve.nodes import block_arguments
 from xg.passes.resolve.scope import BlockInstance, BlockScope, Lookups, Request, Words
@@ -122,7 +122,7 @@ class ResolvedGraphs:
                 if entry.problems:
                     raise Incomplete(entry.graph, *entry.problems)
                 return entry.graph
-        return self._resolved(entries, program, linked, instance, key, request)
+        return self._resolve_graph(entries, program, linked, instance, key, request)
 
     def next_round(self) -> None:
         """Forget what has not been asked for of late."""
@@ -143,12 +143,12 @@ class ResolvedGraphs:
         if entry.program != program:
             return False
         for name, operator in entry.operators.items():
-            seen = self._seen(lookups.operator(name))
+            seen = self._caller_view(lookups.operator(name))
             if seen is not operator and (isinstance(seen, Op) or seen != operator):
                 return False
-        return all(call.key == request(_called(call, lookups)) for call in entry.calls)
+        return all(call.key == request(_called_instance(call, lookups)) for call in entry.calls)
 
-    def _resolved(
+    def _resolve_graph(
         self,
         entries: _Entries,
         program: _Program,
@@ -160,11 +160,11 @@ class ResolvedGraphs:
         lookups = Lookups(linked, instance)
         asked: list[tuple[BlockInstance, str]] = []
 
-        def noted(callee: BlockInstance) -> str:
+        def note_request(callee: BlockInstance) -> str:
             asked.append((callee, request(callee)))
             return asked[-1][1]
 
-        graph, problems = self._made(lookups, key, noted)
+        graph, problems = self._try_resolve(lookups, key, note_request)
         names = {id(operator): name for name, operator in lookups.operators.items()}
         calls = (
             _Asked(names[id(callee.located)], callee.words, callee.numbers, key)
@@ -177,7 +177,7 @@ class ResolvedGraphs:
                 numbers=instance.numbers,
                 program=program,
                 options=lookups.options,
-                operators={name: self._seen(op) for name, op in lookups.operators.items()},
+                operators={name: self._caller_view(op) for name, op in lookups.operators.items()},
                 calls=tuple(calls),
                 graph=graph,
                 problems=problems,
@@ -187,7 +187,7 @@ class ResolvedGraphs:
             raise Incomplete(graph, *problems)
         return graph
 
-    def _made(
+    def _try_resolve(
         self, lookups: Lookups, key: str, request: Request
     ) -> tuple[Graph, tuple[Problem, ...]]:
         try:
@@ -197,8 +197,8 @@ class ResolvedGraphs:
                 raise
             return refused.rest, refused.problems
 
-    def _seen(self, operator: Op | LocatedBlock | None) -> Op | Header | None:
-        """Of a block only what callers see; an operator is known by identity."""
+    def _caller_view(self, operator: Op | LocatedBlock | None) -> Op | Header | None:
+        """Return what callers see: the header of a block, or the operator itself."""
         return self._header(operator.block) if isinstance(operator, LocatedBlock) else operator
 
     def _header(self, block: ast.Block) -> Header:
@@ -208,7 +208,7 @@ class ResolvedGraphs:
         return blocks[1]
 
 
-def _called(call: _Asked, lookups: Lookups) -> BlockInstance:
+def _called_instance(call: _Asked, lookups: Lookups) -> BlockInstance:
     located = lookups.operator(call.operator)
     assert isinstance(located, LocatedBlock)
     return BlockInstance(located, call.words, call.numbers)
@@ -217,7 +217,7 @@ def _called(call: _Asked, lookups: Lookups) -> BlockInstance:
 def _header(block: ast.Block) -> Header:
     parts = (*block.own, None, *block.data, None, *block.outputs, None, *block.dims)
     texts = (part.span.text if part else "" for part in parts)
-    return (block.name.name, *texts, *dims_mentioned(block))
+    return (block.name.name, *texts, *size_names(block))
 
 
 def resolve(
@@ -268,13 +268,13 @@ class Resolver:
             chosen = {n: value for n, value in settings.items() if n in own}
             instance = _entry(linked, entry, chosen)
             program, problems = _program(linked, instance, self.graphs or ResolvedGraphs())
-            program = program if self.graphs is None else _numbered(program, linked)
+            program = program if self.graphs is None else _set_numbers(program, linked)
             return _with_own_sizes(program, numbers), problems
         except Refused as refused:
             raise DiagnosticError.of(*refused.problems) from None
 
 
-def _numbered(program: IRProgram, linked: Linked) -> IRProgram:
+def _set_numbers(program: IRProgram, linked: Linked) -> IRProgram:
     own = program.main.sizes.local
     numbers = {name: n for name, n in linked.sizes.defaults.items() if name not in own}
     return replace(program, numbers=numbers)
@@ -363,7 +363,7 @@ def _program(
         raise Refused(*problems)
     mesh = {name: size for name, size in linked.mesh.items() if size is not None}
     try:
-        return IRProgram(ordered(graphs, keys[entry]), keys[entry], mesh=mesh), tuple(problems)
+        return IRProgram(sort_graphs(graphs, keys[entry]), keys[entry], mesh=mesh), tuple(problems)
     except Circular as circular:
         ring = (_ring([graphs[key] for key in circular.ring]),)
         raise Refused(*(problems or ring)) from None

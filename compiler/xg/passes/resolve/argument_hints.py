@@ -38,7 +38,7 @@ def to_operator(place: Beside, op: Op, argument: ast.Argument) -> str:
     meant = option or (_OF[op.name](place) if op.name in _OF else "")
     if meant:
         return meant
-    is_axis = written in scope.reader.dims or _whole(argument.value) is not None
+    is_axis = written in scope.reader.dims or _read_integer(argument.value) is not None
     if is_axis and op.brackets == "axes" and argument.name is None and use.axes is None:
         return axis_in_brackets(place, argument)
     if find(node) is None:
@@ -56,7 +56,7 @@ def axis_in_brackets(place: Beside, argument: ast.Argument) -> str:
     node, behind = use.operator.name, f"({', '.join(others)})" if others else ""
     if written.isidentifier() or re.fullmatch(r"-\d+", written):
         return f"an axis is named in brackets: {node}[{written}]{behind}"
-    named, shape = _whole(argument.value), place.shape or ()
+    named, shape = _read_integer(argument.value), place.shape or ()
     if named is not None and -len(shape) <= named < len(shape):
         return f"an axis is named in brackets: {node}[{_axis(shape, named)}]{behind}"
     if named is not None and shape:
@@ -98,7 +98,7 @@ def refuse_option(place: Beside, words: Sequence[Word], own: Own, expr: ast.Expr
 
 
 def refuse_none(place: Beside, op: Op) -> None:
-    """Refuse `None` for a parameter that is left out, with names for those behind it."""
+    """Refuse `None` as an argument, and suggest the call that leaves it out."""
     given = [each.value.span.text for each in place.use.arguments]
     if "None" not in given or "None" in place.scope.values:
         return
@@ -108,14 +108,14 @@ def refuse_none(place: Beside, op: Op) -> None:
         for i, (each, text) in enumerate(zip(place.use.arguments, given, strict=True))
         if text != "None"
     ]
-    called = _called(place, written)
+    called = _write_call(place, written)
     span = place.use.arguments[first].span
     help = f"leave out what there is none of: write `{called}`"
     raise Refused(BadArgument(span, "no parameter is called None", (help,)))
 
 
 def _option_instead(place: Beside, own: Sequence[Word], argument: ast.Argument) -> str:
-    """The use with a name in front of an option, "" for what is no option."""
+    """Return a hint if an argument is an option, or else ""."""
     scope, written = place.scope, argument.value.span.text
     known = {*scope.values, *scope.reader.dims, *scope.reader.numbers}
     if written in known or not isinstance(argument.value, ast.Path) or not scope.option(written):
@@ -153,7 +153,7 @@ def instead_of_tensor(place: Beside, op: Op, own: Own, expr: ast.Expr) -> tuple[
         argument = next(each for each in use.arguments if each.value is expr)
         given = f"numbers go by name: write `{_with(place, argument, f'eps={written}')}`"
         plain = f"a norm finds the length itself: write `{op.glyph}`"
-        return (plain if _whole(expr) is not None else given,)
+        return (plain if _read_integer(expr) is not None else given,)
     if op.name != "convolution" or not isinstance(expr, ast.Number):
         return ()
     node = f"{op.glyph}{use.axes.span.text if use.axes else '[H, W]'}"
@@ -171,10 +171,12 @@ def instead_of_tensor(place: Beside, op: Op, own: Own, expr: ast.Expr) -> tuple[
 def _with(place: Beside, argument: ast.Argument, written: str) -> str:
     """The use with one argument written otherwise."""
     arguments = place.use.arguments
-    return _called(place, [written if each is argument else each.span.text for each in arguments])
+    return _write_call(
+        place, [written if each is argument else each.span.text for each in arguments]
+    )
 
 
-def _called(place: Beside, arguments: Sequence[str]) -> str:
+def _write_call(place: Beside, arguments: Sequence[str]) -> str:
     """The use with these arguments."""
     use = place.use
     axes = use.axes.span.text if use.axes else ""
@@ -182,7 +184,7 @@ def _called(place: Beside, arguments: Sequence[str]) -> str:
     return f"{use.operator.span.text}{axes}{behind}"
 
 
-def _whole(expr: ast.Expr) -> int | None:
+def _read_integer(expr: ast.Expr) -> int | None:
     """A whole number as it is written, negative or not; None of anything else."""
     inner = expr.operand if isinstance(expr, ast.Negation) else expr
     if not isinstance(inner, ast.Number) or not isinstance(inner.value, int):
@@ -234,7 +236,7 @@ def _split(place: Beside) -> str:
 
 def _transpose(place: Beside) -> str:
     """T alone, or the map that numbers mean."""
-    order = [_whole(each.value) for each in place.use.arguments]
+    order = [_read_integer(each.value) for each in place.use.arguments]
     if order in ([-1, -2], [-2, -1]):
         return "T exchanges the last two axes: write `T`"
     shape = place.shape
@@ -284,7 +286,7 @@ def _concat(place: Beside) -> str:
 def _slice(place: Beside) -> str:
     """A step that slice has not."""
     use, given = place.use, [each.span.text for each in place.use.arguments]
-    step = _whole(use.arguments[-1].value) if len(given) == 3 else None
+    step = _read_integer(use.arguments[-1].value) if len(given) == 3 else None
     axes = use.axes.span.text if use.axes else ""
     if step is None or step < 2 or given[0] != "0" or axes[1:-1] != given[1]:
         return _NO_STEP if len(given) == 3 else ""
@@ -312,10 +314,10 @@ def _broadcast(place: Beside) -> str:
 
 
 def _table(place: Beside) -> str:
-    """The declaration of a table, of which other libraries give the sizes."""
+    """Suggest declaring a table, if the arguments are the two sizes that other libraries take."""
     sizes = [each.value for each in place.use.arguments]
     dims = place.scope.reader.dims
-    are_sizes = all(_whole(each) is not None or each.span.text in dims for each in sizes)
+    are_sizes = all(_read_integer(each) is not None or each.span.text in dims for each in sizes)
     if len(sizes) != 2 or not are_sizes:
         return ""
     name = next(each for each in ("E", "E_1", "E_2") if each not in place.scope.values)
@@ -379,13 +381,13 @@ def other_argument(place: Beside, op: Op, argument: ast.Argument) -> str:
     words = (own for own in op.own if isinstance(own, Word) and plain in own.choices)
     if next(words, None):
         return f"a word stands alone: write `{plain}`"
-    return _renamed(place, op, name) or (
+    return _suggest_names(place, op, name) or (
         to_operator(place, op, argument) if op.glyph == "Emb" else ""
     )
 
 
-def _renamed(place: Beside, op: Op, name: str) -> str:
-    """The name that an argument has here, with all of them where several have another one."""
+def _suggest_names(place: Beside, op: Op, name: str) -> str:
+    """Suggest the name that an argument has here, or the whole use if several differ."""
     names, use = [own.name for own in op.own], place.use
     given = [each.name.name if each.name else "" for each in use.arguments]
     meant = {each: _meant(each, names) for each in given if each and each not in names}
@@ -421,7 +423,7 @@ def to_block(place: Beside, located: LocatedBlock, argument: ast.Argument) -> st
         start = _to_state(place, block, argument) if is_full else ""
         return start or f"{_BY_ARROW}: {node}<-{written}"
     bound = {dim for port in block.data if port.shape for dim in names_of(port.shape)}
-    free = [name for name in scope.linked.mentioned(located) if name not in bound]
+    free = [name for name in scope.linked.mentioned_dims(located) if name not in bound]
     if block.states and isinstance(argument.value, ast.Number | ast.Negation):
         state = block.states[0]
         line = f"state {greek_name(state.name.name)} {state.shape.span.text} = {written}"

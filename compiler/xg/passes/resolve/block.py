@@ -28,7 +28,7 @@ from xg.passes.resolve.errors import (
     UnusedParam,
 )
 from xg.passes.resolve.expressions import Mentions, start
-from xg.passes.resolve.hints import Beside, operand_declared
+from xg.passes.resolve.hints import Beside, suggest_operand_param
 from xg.passes.resolve.nodes import apply_operator, call_again, first_call
 from xg.passes.resolve.scope import BlockScope, Lookups, Request
 from xg.passes.resolve.size_errors import UnknownSize, told_once
@@ -91,7 +91,7 @@ def _read_sources(scope: BlockScope, chain: ast.Chain) -> tuple[Value, ...]:
 
 def _read_source(scope: BlockScope, source: ast.Start) -> Value:
     if isinstance(source, ast.NodeUse | ast.Call):
-        return _one(source, _read_prefix(scope, _use(source, None), None))
+        return _single_value(source, _read_prefix(scope, _use(source, None), None))
     return read_operand(scope, source, None)
 
 
@@ -122,11 +122,11 @@ class _Labels:
         """Shapes of the label that a node's edge reaches across nodes that keep shapes."""
         end, targets = self.ahead
         if position >= end:
-            end, targets = self._reached(position)
+            end, targets = self._scan_ahead(position)
             self.ahead = end, targets
         return targets
 
-    def _reached(self, position: int) -> tuple[int, Targets]:
+    def _scan_ahead(self, position: int) -> tuple[int, Targets]:
         """The shapes, and the first node that does not reach them."""
         for i in range(position, len(self.steps)):
             use = self.steps[i]
@@ -148,19 +148,19 @@ def _keeps_shape(scope: BlockScope, use: ast.NodeUse) -> bool:
 
 
 def read_operand(scope: BlockScope, operand: ast.Operand, peer: Value | None) -> Value:
-    """A value, an operator in front of its operand, or a chain in parentheses."""
+    """Read a value, an operator before its operand, or a chain in parentheses."""
     match operand:
         case ast.Path():
             return scope.path(operand)
         case ast.Call():
             values = _read_prefix(scope, _use(operand, None), peer, place="operand")
-            return _one(operand, values)
+            return _single_value(operand, values)
         case ast.Chain():
             return read_chain(scope, operand, peer)
 
 
 def _use(written: ast.Call | ast.NodeUse, label: ast.Label | None) -> ast.NodeUse:
-    """A call in front of what it takes as a node with the label of its edge: `T(E) : E_T`."""
+    """Turn a call such as `T(E) : E_T` into a node with the label of its edge."""
     if isinstance(written, ast.NodeUse):
         return replace(written, label=label)
     span, operator, axes, own = written.span, written.operator, written.axes, written.arguments
@@ -171,24 +171,24 @@ def _read_prefix(
     scope: BlockScope, use: ast.NodeUse, peer: Value | None, place: CallPlace = "chain"
 ) -> tuple[Value, ...]:
     """`f(x, a)` is `x -> f(a)`: data operands come first, the rest is the node's own."""
-    data = [a for a in use.arguments[: _taken(scope, use)] if a.name is None]
+    data = [a for a in use.arguments[: _operand_count(scope, use)] if a.name is None]
     arriving = tuple(_read_argument(scope, argument) for argument in data)
     use = replace(use, arguments=use.arguments[len(data) :])
     targets = scope.label_shapes(use.label) if use.label else UNKNOWN_NAME
     try:
         return _read_node(scope, use, arriving, targets, peer)
     except Refused as refused:
-        raise Refused(*(_placed(problem, place) for problem in refused.problems)) from None
+        raise Refused(*(_add_call_place(problem, place) for problem in refused.problems)) from None
 
 
-def _placed(problem: Problem, place: CallPlace) -> Problem:
+def _add_call_place(problem: Problem, place: CallPlace) -> Problem:
     """A problem with the place of the call that has it, where its help depends on that."""
     is_open = isinstance(problem, UnnamedTwice) and problem.stands == "node"
     return replace(problem, stands=place) if is_open else problem
 
 
-def _taken(scope: BlockScope, use: ast.NodeUse) -> int:
-    """How many operands a node takes that must be there."""
+def _operand_count(scope: BlockScope, use: ast.NodeUse) -> int:
+    """Count the operands that a node requires."""
     again = scope.again(use)
     op = again.instance.located if again else scope.operator(use.operator)
     if isinstance(op, Op):
@@ -196,7 +196,7 @@ def _taken(scope: BlockScope, use: ast.NodeUse) -> int:
     return len(op.block.data) if op else 0
 
 
-def _one(written: ast.Call | ast.NodeUse, values: tuple[Value, ...]) -> Value:
+def _single_value(written: ast.Call | ast.NodeUse, values: tuple[Value, ...]) -> Value:
     if len(values) != 1:
         name, count = written.operator.name, len(values)
         raise Refused(SeveralOutputs(written.span, name, count, "operand"))
@@ -223,24 +223,24 @@ def _read_node(
     """The values that leave a node: a known call, an operator, or a block called first."""
     if scope.again(use):
         name = use.operator.name
-        return call_again(scope, use, name, _attached(scope, use, arriving, matmul=False))
+        return call_again(scope, use, name, _collect_operands(scope, use, arriving, matmul=False))
     callee = scope.operator(use.operator)
     if callee is None:
         raise Refused(_unknown_operator(scope, use.operator))
     if isinstance(callee, Op):
         try:
-            data = _attached(scope, use, arriving, matmul=callee.family == "matmul")
+            data = _collect_operands(scope, use, arriving, matmul=callee.family == "matmul")
         except Refused as refused:
             place = Beside(scope, use, arriving, targets)
-            raise operand_declared(place, callee, refused) from None
+            raise suggest_operand_param(place, callee, refused) from None
         return apply_operator(scope, use, callee, data, targets, peer)
-    return first_call(scope, use, callee, _attached(scope, use, arriving, matmul=False))
+    return first_call(scope, use, callee, _collect_operands(scope, use, arriving, matmul=False))
 
 
-def _attached(
+def _collect_operands(
     scope: BlockScope, use: ast.NodeUse, arriving: Sequence[Value], *, matmul: bool
 ) -> list[Value]:
-    """All data operands of a node in order: those of the chain, then those beside it."""
+    """Return all data operands of a node: first from the chain, then the attached ones."""
     doubles = [attached for attached in use.attachments if attached.arrow == "<="]
     if doubles and not matmul:
         raise Refused(DoubleArrow(doubles[0].span, use.operator.name))
@@ -312,20 +312,20 @@ class _BlockResolver:
         self._read_chains()
         marked = self._remarks()
         zeros = self._meant_zeros()
-        self._find_unfinished()
+        self._check_outputs()
         if self.problems:
             problems = [p for refused in self.problems for p in refused.problems]
             explained = any(isinstance(problem, UNKNOWN) for problem in problems)
-            unused = [] if explained else self._unused()
-            raise Incomplete(self._rest(inputs), *told_once(problems), *unused)
-        graph = replace(self._whole(inputs, pasts, marked), meant_zeros=zeros)
-        if unused := self._unused():
+            unused = [] if explained else self._unused_params()
+            raise Incomplete(self._partial_graph(inputs), *told_once(problems), *unused)
+        graph = replace(self._complete_graph(inputs, pasts, marked), meant_zeros=zeros)
+        if unused := self._unused_params():
             names = {problem.name for problem in unused}
             spare = tuple(param for name, param in self.params.items() if name in names)
             raise Incomplete(replace(graph, unused=spare), *unused)
         return graph
 
-    def _whole(
+    def _complete_graph(
         self, inputs: tuple[Value, ...], pasts: list[Value], marked: tuple[Remark, ...]
     ) -> Graph:
         """The graph of a block whose names are all known."""
@@ -333,12 +333,12 @@ class _BlockResolver:
         states = tuple(carries(self.scope, pasts))
         tables = self._tables()
         started = tuple(
-            self._started(param, decl, tables)
+            self._set_start(param, decl, tables)
             for param, decl in zip(self.params.values(), self.block.params, strict=True)
             if param.value in self.scope.read
         )
         return replace(
-            self._made(inputs, outputs, started),
+            self._build_graph(inputs, outputs, started),
             inputs=(*inputs, *pasts),
             outputs=(*outputs, *(state.next for state in states)),
             output_names=tuple(p.name.name for p in (*self.block.outputs, *self.block.states)),
@@ -348,8 +348,8 @@ class _BlockResolver:
             remarks=marked,
         )
 
-    def _rest(self, inputs: tuple[Value, ...]) -> Graph | None:
-        """The part without errors, for an editor: what a text gives the shape of counts as given.
+    def _partial_graph(self, inputs: tuple[Value, ...]) -> Graph | None:
+        """Return the part without errors, for an editor; a value with a known shape is given.
 
         None where the head is wrong, or where rounds would not know what they begin with.
         """
@@ -362,10 +362,14 @@ class _BlockResolver:
         known = tuple(value for value in outputs if value)
         params += [Param(value, value.declared, "zeros") for value in self.given if value.declared]
         with suppress(Refused):
-            return self._made(inputs, known, tuple(params)) if len(known) == len(outputs) else None
+            return (
+                self._build_graph(inputs, known, tuple(params))
+                if len(known) == len(outputs)
+                else None
+            )
         return None
 
-    def _made(
+    def _build_graph(
         self, inputs: tuple[Value, ...], outputs: tuple[Value, ...], params: tuple[Param, ...]
     ) -> Graph:
         return Graph(
@@ -434,14 +438,14 @@ class _BlockResolver:
         return values
 
     def _input(self, port: ast.Port) -> Value:
-        type_ = self._attempt(lambda: self._declared(port))
+        type_ = self._attempt(lambda: self._declared_type(port))
         value = Value(port.name.name, "input", port.span, type_, port.frozen is not None)
         self.scope.bind(port.name, value)
         if type_ and port.shape:
             self.scope.lay(value, port.shape)
         return value
 
-    def _declared(self, port: ast.Port) -> TensorType:
+    def _declared_type(self, port: ast.Port) -> TensorType:
         if port.shape is None:
             raise Refused()  # its text has an error, which is known
         return self.scope.reader.type(port.shape, port.range)
@@ -466,8 +470,8 @@ class _BlockResolver:
                 self.scope.spoiled.add(state.name.name)
         return values
 
-    def _started(self, param: Param, decl: ast.Param, tables: Container[Value]) -> Param:
-        """The initial value of a parameter: that of the file, else normal by its fan-in."""
+    def _set_start(self, param: Param, decl: ast.Param, tables: Container[Value]) -> Param:
+        """Set the initial value of a parameter: the file's, or else normal by its fan-in."""
         if decl.init is not None:
             return replace(param, start=start(self.scope.reader, decl.init))
         shape = param.type.shape
@@ -503,7 +507,7 @@ class _BlockResolver:
             return mentions.values | as_sizes
         return {str(v.name) for v in self.scope.read} | Mentions.of(*self.block.nexts).values
 
-    def _find_unfinished(self) -> None:
+    def _check_outputs(self) -> None:
         first: dict[str, ast.Name] = {}
         for port in self.block.outputs:
             name = port.name.name
@@ -524,7 +528,7 @@ class _BlockResolver:
         close = similar(output, (n for n, span in made.items() if ascii_name(span.text) == n), SLIP)
         return made[close] if close else None
 
-    def _unused(self) -> list[UnusedParam]:
+    def _unused_params(self) -> list[UnusedParam]:
         """The parameters that nothing reads; an unknown name of the block may be the reason."""
         used = self._used()
         return [

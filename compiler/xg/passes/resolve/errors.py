@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
 from xg.diagnostics.terminal import SLIP, similar, there_are
-from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
+from xg.passes.resolve.errors_of_names import UnknownName, nearest, spelling_fixes
 from xg.passes.resolve.foreign_names import FUNCTIONS_ELSEWHERE, filled, in_place, meant
 from xg.syntax.format import left_out
 from xg.syntax.spelling import ascii_name, greek_name
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 def _below(span: Span) -> str:
-    """The text of a block behind a place in it."""
+    """Return the text between a span and the end of its block, up to `NEAR_BELOW` characters."""
     return span.source.text[span.end :].partition("\n}")[0][:NEAR_BELOW]
 
 
@@ -60,7 +60,7 @@ class UnknownValue(ProblemAt):
         if "." in self.name or (close and close.lower() == self.name.lower()):
             return nearest(self.name, self.known)
         slip = f"did you mean {close}? if not, " if close else ""
-        return (f"{slip}{self._made}",)
+        return (f"{slip}{self._definition_hint}",)
 
     @property
     def _is_made_below(self) -> bool:
@@ -69,8 +69,8 @@ class UnknownValue(ProblemAt):
         return bool(re.search(ends, _below(self.span)))
 
     @property
-    def _made(self) -> str:
-        """How it comes to be there."""
+    def _definition_hint(self) -> str:
+        """Say how to define the value."""
         if self.is_own:
             return f"declare it: {self.declaration}"
         edge = f"name an edge above: … : {self.name}"
@@ -79,7 +79,7 @@ class UnknownValue(ProblemAt):
         return f"{edge}, or add it to the inputs: {self.input}" if self.input else edge
 
     def fixes(self) -> tuple[Fix, ...]:
-        return () if self.other == "operator" else corrected(self.span, self.name, self.known)
+        return () if self.other == "operator" else spelling_fixes(self.span, self.name, self.known)
 
 
 class UnknownMark(ProblemAt):
@@ -97,7 +97,7 @@ class UnknownMark(ProblemAt):
         return (self.help,) if self.help else nearest(self.name, self.known)
 
     def fixes(self) -> tuple[Fix, ...]:
-        return () if self.help else corrected(self.span, self.name, self.known)
+        return () if self.help else spelling_fixes(self.span, self.name, self.known)
 
 
 class MarkedTwice(ProblemAt):
@@ -189,7 +189,7 @@ class UnknownOperator(ProblemAt):
             return ()
         if meant(self.name):
             return in_place(self.span, self.name)
-        return corrected(self.span, self.name, self._near, SLIP)
+        return spelling_fixes(self.span, self.name, self._near, SLIP)
 
     @property
     def _near(self) -> tuple[str, ...]:
@@ -386,7 +386,7 @@ class UnknownOption(UnknownName):
 
     @property
     def of(self) -> str:
-        """The block in which there is none."""
+        """Return " of BLOCK" if another block has the option, or else ""."""
         return f" of {self.block}" if self.owner else ""
 
     def helps(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = CUTOFF) -> tuple[st
     return () if other is None else (f"did you mean {other}?",)
 
 
-def corrected(
+def spelling_fixes(
     span: Span | None, name: str, known: Iterable[str], cutoff: float = CUTOFF
 ) -> tuple[Fix, ...]:
     """The most similar known name in place of the one at a span, or nothing."""
@@ -38,4 +38,4 @@ class UnknownName(Problem):
 
     def fixes(self) -> tuple[Fix, ...]:
         """The similar name in the place of this one."""
-        return corrected(self.span, self.name, self.known)
+        return spelling_fixes(self.span, self.name, self.known)

@@ -60,7 +60,7 @@ class Mentions:
         return mentions
 
     def _add(self, tree: Syntax) -> None:
-        """Add the names of one tree, without those of its parts."""
+        """Add the names of one tree, but not of its parts."""
         match tree:
             case ast.Path():
                 self.sizes.update(_segments(tree))
@@ -70,7 +70,7 @@ class Mentions:
                 self.values.update(_segments(tree.value))
                 self.nodes.update((*named, *_segments(tree.value)))
             case ast.AxisMap(target=None):
-                self.sizes.update(_listed(tree))
+                self.sizes.update(_axis_names(tree))
             case ast.Over():
                 self.sizes.add(tree.axis.name)
             case ast.NodeUse() | ast.Call():
@@ -108,7 +108,7 @@ def _segments(tree: Syntax) -> tuple[str, ...]:
     return tuple(part.name for part in tree.segments) if isinstance(tree, ast.Path) else ()
 
 
-def dims_mentioned(block: ast.Block) -> tuple[str, ...]:
+def size_names(block: ast.Block) -> tuple[str, ...]:
     """Every name used as a size, in the order of the text.
 
     In parentheses a name may be a value's: only the signature of an operator decides.
@@ -122,7 +122,7 @@ def dims_mentioned(block: ast.Block) -> tuple[str, ...]:
             case ast.DimDecl() as decl:
                 waiting += [decl.size] if decl.size else []
             case ast.AxisMap(target=None) as listed:
-                mentioned.update(dict.fromkeys(_listed(listed)))
+                mentioned.update(dict.fromkeys(_axis_names(listed)))
                 waiting += parts(listed)
             case tree:
                 others = [part for part in parts(tree) if not _is_value(tree, part)]
@@ -137,7 +137,7 @@ def _is_value(tree: Syntax, part: Syntax) -> bool:
     )
 
 
-def _listed(axes: ast.AxisMap) -> Iterator[str]:
+def _axis_names(axes: ast.AxisMap) -> Iterator[str]:
     """The axes that a plain list names."""
     for item in axes.source:
         for axis in item.axes if isinstance(item, ast.AxisGroup) else (item,):
@@ -275,7 +275,7 @@ class ExpressionReader:
                     where = "at the end of a shape" if plan else "in op signatures and plans"
                     raise Refused(BadSize(dim.span, f"`..` stands only {where}"))
                 continue
-            whole, paths = parted(dim, self.meshes)
+            whole, paths = split_mesh_axes(dim, self.meshes)
             for path in paths:
                 first = seen.setdefault(path.name, path)
                 if first is not path:
@@ -296,7 +296,7 @@ class ExpressionReader:
         return TensorType(self.shape(shape), self.dim(range_) if range_ else None)
 
     def axes(self, axes: ast.AxisMap | None, takes: Brackets) -> AxisMap | None:
-        """Brackets behind an operator; a new axis without a size has that of its name."""
+        """Read the brackets after an operator; a new axis without a size has its name as size."""
         if axes is None:
             return None
         if axes.target is None and "new axes" in takes:
@@ -317,7 +317,9 @@ class ExpressionReader:
     def _axis(self, item: ast.AxisItem) -> Axis:
         match item:
             case ast.Axis(name=name, size=size):
-                return Axis(name.name, self.dim(parted(size, self.meshes)[0]) if size else None)
+                return Axis(
+                    name.name, self.dim(split_mesh_axes(size, self.meshes)[0]) if size else None
+                )
             case ast.UnitAxis():
                 return Axis("")
             case ast.PlaceAxis(place=place):
@@ -356,8 +358,10 @@ def _is_decimal(expr: ast.Expr) -> bool:
     return isinstance(expr, ast.Number) and isinstance(expr.value, float) and expr.value > 0
 
 
-def parted(expr: ast.Expr, meshes: Container[str]) -> tuple[ast.Expr, tuple[ast.Path, ...]]:
-    """The size that an axis has as a whole, and the mesh axes that cut it, outermost first.
+def split_mesh_axes(
+    expr: ast.Expr, meshes: Container[str]
+) -> tuple[ast.Expr, tuple[ast.Path, ...]]:
+    """Split a size into the whole axis and the mesh axes that cut it, outermost first.
 
     Only the last divisors cut: ``D_ff/N_T``, ``N_H*D_h/(N_G*N_T)``.
     """

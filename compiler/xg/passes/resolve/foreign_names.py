@@ -254,7 +254,7 @@ _BEHIND: Final = re.compile(r" *(?:: *(\w+) *(\[[^\[\]\n]{1,200}\])?|(->))")
 
 
 def filled(span: Span) -> str:
-    """`normal : e [B, D]` at the start of a line, as a source of these axes; else nothing."""
+    """Rewrite `normal : e [B, D]` as a source with its axes in brackets, or return ""."""
     text = span.source.text
     behind, name = _BEHIND.match(text, span.end), span.text
     line = text[text.rfind("\n", 0, span.start) + 1 : span.start]

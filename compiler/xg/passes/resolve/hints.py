@@ -26,7 +26,7 @@ WINDOW: Final = 3  # positions of a kernel
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A node, what arrives there, and the shapes of the labels behind it."""
+    """A node, its arriving values, and the shapes of the labels after it."""
 
     scope: BlockScope
     use: ast.NodeUse
@@ -44,16 +44,18 @@ class Beside:
         return self.targets[0] if len(self.targets) == 1 else None
 
 
-def own_declared(place: Beside, own: Tensor, refused: Refused) -> Refused:
+def suggest_own_param(place: Beside, own: Tensor, refused: Refused) -> Refused:
     """An unknown parameter in parentheses with the line that declares it."""
     shape = tuple(part for word in own.shape for part in _part(place, word))
     if None in shape:
         return refused
     written = f"[{', '.join(map(str, shape))}]" + (f" = {own.start}" if own.start else "")
-    return Refused(*(_declared(problem, written, is_own=True) for problem in refused.problems))
+    return Refused(
+        *(_add_declaration(problem, written, is_own=True) for problem in refused.problems)
+    )
 
 
-def operand_declared(place: Beside, op: Op, refused: Refused) -> Refused:
+def suggest_operand_param(place: Beside, op: Op, refused: Refused) -> Refused:
     """An unknown operand with the line that declares it as a parameter."""
     shape, beside = place.shape, [attached.operand for attached in place.use.attachments]
     if not shape or len(beside) != 1 or isinstance(beside[0], ast.Chain):
@@ -70,10 +72,12 @@ def operand_declared(place: Beside, op: Op, refused: Refused) -> Refused:
             then = f", and write {op.glyph}<-BC({{name}})"
     else:
         return refused
-    return Refused(*(_declared(problem, written, then) for problem in refused.problems))
+    return Refused(*(_add_declaration(problem, written, then) for problem in refused.problems))
 
 
-def _declared(problem: Problem, written: str, then: str = "", *, is_own: bool = False) -> Problem:
+def _add_declaration(
+    problem: Problem, written: str, then: str = "", *, is_own: bool = False
+) -> Problem:
     if not isinstance(problem, UnknownValue) or problem.declaration:
         return problem
     line = f"param {problem.name} {written}{then.format(name=problem.name)}"
@@ -132,11 +136,11 @@ def refuse_padding(scope: BlockScope, use: ast.NodeUse, op: Op) -> None:
             continue
         help = "leave it out: without pad, windows stay within the axis"
         if word == "same":
-            help = _same(scope, use, op)
+            help = _same_padding(scope, use, op)
         raise Refused(BadArgument(argument.span, f"{node} has no padding called {word}", (help,)))
 
 
-def _same(scope: BlockScope, use: ast.NodeUse, op: Op) -> str:
+def _same_padding(scope: BlockScope, use: ast.NodeUse, op: Op) -> str:
     """The zeros with which an axis keeps its length under the windows of a use."""
     given = {each.name.name if each.name else "": each.value for each in use.arguments}
     first = given.get("K" if op.name == "convolution" else "k")
@@ -188,7 +192,8 @@ def number_of_values(place: Beside, op: Op, expr: ast.Expr, refused: Refused) ->
             return f"{greek_name(name)} is a value: write `⊙<-{operand}`"
         told = f"{greek_name(name)} is a value, and numbers are made of dims"
         if node in ("scale", "SM"):
-            return f"{told}: {_scaled(place, value, shape, written)}{' in front' * (node == 'SM')}"
+            operator = _scaling_operator(place, value, shape, written)
+            return f"{told}: {operator}{' in front' * (node == 'SM')}"
         if find(node) is None:
             return f"{told}: {as_operand(op, node, value)}"
         taken = f": where {node} takes it, it arrives by an arrow, {node}<-{name}"
@@ -205,7 +210,7 @@ def number_of_values(place: Beside, op: Op, expr: ast.Expr, refused: Refused) ->
     return Refused(*problems)
 
 
-def _scaled(place: Beside, value: Value, shape: Shape, formula: str) -> str:
+def _scaling_operator(place: Beside, value: Value, shape: Shape, formula: str) -> str:
     """An operator that multiplies by a formula of a value, and its use."""
     name, axes = greek_name(str(value.name)), ", ".join(map(str, shape))
     others = {*re.findall(r"[^\W\d]\w*", formula)} & {*place.scope.reader.dims}
@@ -223,7 +228,7 @@ def _fits(shape: Shape, whole: Shape | None) -> bool:
 
 
 def _from_first(shape: Shape, whole: Shape | None) -> Shape:
-    """All axes of an operand behind the first of these; these alone where it has others."""
+    """Return the operand's axes, starting at the first of these; only these if it lacks one."""
     if not shape or whole is None or not {*shape} <= {*whole}:
         return shape
     return whole[min(map(whole.index, shape)) :]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from xg.diagnostics.diagnostic import Span
 from xg.passes.resolve.errors import Refused
-from xg.passes.resolve.expressions import KnownMentions, parted
+from xg.passes.resolve.expressions import KnownMentions, split_mesh_axes
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
 from xg.syntax import ast
 from xg.syntax.ast import only, walk
@@ -32,7 +32,7 @@ def link_mesh(
     for name, decl in axes.items():
         if name in dims:
             raise Refused(MeshIsDim(decl.name.span, name, dims[name].name.span))
-    order = _ordered(tuple(axes), _pairs(modules, axes) if len(axes) > 1 else {})
+    order = _order_axes(tuple(axes), _pairs(modules, axes) if len(axes) > 1 else {})
     return {name: _size(axes[name], settings.get(name)) for name in order}
 
 
@@ -97,12 +97,12 @@ def _divisors(
     for shape in shapes:
         for dim in shape.dims:
             if isinstance(dim, ast.Arithmetic):
-                _, paths = parted(dim, axes)
+                _, paths = split_mesh_axes(dim, axes)
                 if len(paths) > 1:
                     yield paths
 
 
-def _ordered(names: Sequence[str], pairs: Mapping[Pair, Span]) -> list[str]:
+def _order_axes(names: Sequence[str], pairs: Mapping[Pair, Span]) -> list[str]:
     """The names in their order, moved only as far as the pairs ask for."""
     order: list[str] = []
     waiting = list(names)

@@ -1,4 +1,4 @@
-"""Put a node behind its operands: an operator or a call, with its arguments and brackets."""
+"""Resolve a node: an operator or a call, with its operands, arguments and brackets."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from xg.passes.resolve.hints import (
     made_elsewhere,
     number_of_values,
     over_values,
-    own_declared,
     refuse_padding,
+    suggest_own_param,
 )
 from xg.passes.resolve.scope import BlockInstance, BlockScope, ResolvedCall
 from xg.passes.resolve.statements import given_start
@@ -67,15 +67,15 @@ def refuse_brackets(
         single = ast.Axis | ast.UnitAxis | ast.PlaceAxis
         _refuse(node, (i for i in axes.source if not isinstance(i, single)), "list")
         if takes != "axes":
-            _refuse(node, _counted(axes.source), "counted")
+            _refuse(node, _place_axes(axes.source), "counted")
         if takes == "axes":
-            _refuse(node, _sized(axes.source), "size")
-        for axis in _sized(axes.source):
+            _refuse(node, _sized_axes(axes.source), "size")
+        for axis in _sized_axes(axes.source):
             _refuse_twice(node, axis, axes.source, "same name")
     else:
-        _refuse(node, _counted((*axes.source, *axes.target)), "counted")
+        _refuse(node, _place_axes((*axes.source, *axes.target)), "counted")
         old = {axis.name.name for axis in _axes(axes.source)}
-        for axis in _sized(axes.target):
+        for axis in _sized_axes(axes.target):
             if axis.name.name in old:
                 group = _group_with(axes.source, axis)
                 raise Refused(BadBrackets(axis.span, node, "again", group))
@@ -93,7 +93,7 @@ def _refuse(node: str, items: Iterator[ast.AxisItem], why: Wrong) -> None:
         raise Refused(BadBrackets(item.span, node, why, ""))
 
 
-def _counted(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.AxisItem]:
+def _place_axes(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.AxisItem]:
     for item in items:
         parts = item.axes if isinstance(item, ast.AxisGroup) else (item,)
         yield from (part for part in parts if isinstance(part, ast.PlaceAxis))
@@ -116,7 +116,7 @@ def _group_with(items: tuple[ast.AxisItem, ...], axis: ast.Axis) -> str:
     return ""
 
 
-def _sized(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.Axis]:
+def _sized_axes(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.Axis]:
     return (axis for axis in _axes(items) if axis.size is not None)
 
 
@@ -133,7 +133,7 @@ def op_arguments(
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
     refuse_padding(scope, use, op)
     place = Beside(scope, use, data, targets)
-    expressions = _given(place, op)
+    expressions = _own_arguments(place, op)
     tensors: list[Value] = []
     absent: list[str] = []
     others: dict[str, Any] = {}
@@ -148,7 +148,7 @@ def op_arguments(
                 except Refused as refused:
                     if not any(isinstance(each, UnknownValue) for each in refused.problems):
                         raise
-                    unknown += own_declared(place, own, refused).problems
+                    unknown += suggest_own_param(place, own, refused).problems
             elif own.optional:
                 absent.append(own.name)
             else:
@@ -162,7 +162,7 @@ def op_arguments(
     return tuple(tensors), others, tuple(absent)
 
 
-def _given(place: Beside, op: Op) -> dict[str, ast.Expr]:
+def _own_arguments(place: Beside, op: Op) -> dict[str, ast.Expr]:
     """The own arguments of a use by their names."""
     use = place.use
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
@@ -175,10 +175,10 @@ def _given(place: Beside, op: Op) -> dict[str, ast.Expr]:
 
     if any(argument.value.span.text == "None" for argument in use.arguments):
         _helps().refuse_none(place, op)
-    return _matched(use, [own.name for own in op.own], words, elsewhere, named)
+    return _match_arguments(use, [own.name for own in op.own], words, elsewhere, named)
 
 
-def _matched(
+def _match_arguments(
     use: ast.NodeUse,
     names: Sequence[str],
     words: Mapping[str, str],
@@ -320,7 +320,7 @@ def block_arguments(
     def elsewhere(argument: ast.Argument) -> str:
         return _helps().to_block(called, located, argument)
 
-    expressions = _matched(trimmed, tuple(formals), listed, elsewhere, elsewhere)
+    expressions = _match_arguments(trimmed, tuple(formals), listed, elsewhere, elsewhere)
     choosing = [Word(name, tuple(w.name for w in own.words)) for name, own in formals.items()]
     words: dict[str, str] = {}
     numbers: dict[str, Scalar] = {}
@@ -356,7 +356,7 @@ def _sizes(
         block = located.block.name.name
         if name in sizes:
             raise Refused(BadArgument(argument.span, f"{block} has {name} twice"))
-        mentioned = scope.linked.mentioned(located)
+        mentioned = scope.linked.mentioned_dims(located)
         if name not in mentioned:
             takes = ", ".join(mentioned)
             help = (f"its dims are {takes}",) if takes else ()
@@ -381,7 +381,7 @@ def _renamed_apart(
     return number.substitute(renamed), fresh
 
 
-def _of_calls_alone(use: ast.NodeUse, op: Op) -> NotYet:
+def _operator_as_call(use: ast.NodeUse, op: Op) -> NotYet:
     """An operator that is repeated or named as a call is; `0.5 * tanh` is meant as a product."""
     what, name = ("repeated", "repeat") if use.repeat else ("named", "name")
     help = (f"put {op.glyph} into a block, and {name} the call of that",)
@@ -401,7 +401,7 @@ def apply_operator(
 ) -> tuple[Value, ...]:
     """One use of an operator on its data operands; the values that leave it."""
     if use.repeat or use.instance:
-        raise Refused(_of_calls_alone(use, op))
+        raise Refused(_operator_as_call(use, op))
     required = len([d for d in op.data if not d.optional])
     if not op.variadic and not required <= len(data) <= len(op.data):
         takes = _takes(required, [operand.name for operand in op.data])
@@ -526,7 +526,7 @@ def _call(
             starts=starts,
         )
     )
-    return outputs[: _named(use, block)]
+    return outputs[: _result_count(use, block)]
 
 
 def _over_operator(scope: BlockScope, use: ast.NodeUse, op: Op) -> OverOperator:
@@ -560,8 +560,8 @@ def _as_starts(use: ast.NodeUse, block: ast.Block, data: Sequence[Value]) -> str
     return f"a state starts as the call says: `{', '.join(names[:own])} -> {called}`"
 
 
-def _named(use: ast.NodeUse, block: ast.Block) -> int:
-    """How many results a label names: the outputs, and behind them final states if it likes."""
+def _result_count(use: ast.NodeUse, block: ast.Block) -> int:
+    """Count the results that a label names: all outputs, then any final states that it lists."""
     ports = len(use.label.ports) if use.label else 0
     most = len(block.outputs) + (len(block.states) if use.over else 0)
     return min(ports, most) if len(block.outputs) < ports else len(block.outputs)
@@ -569,7 +569,7 @@ def _named(use: ast.NodeUse, block: ast.Block) -> int:
 
 def _results(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> tuple[Value, ...]:
     """Values for the outputs of a call; in a loop for the last states too, named or not."""
-    count = _named(use, block)
+    count = _result_count(use, block)
     rest = len(block.outputs) + len(block.states) - count if use.over else 0
     unnamed = (Value(None, "edge", use.span) for _ in range(rest))
     names = tuple(port.name.name for port in (*block.outputs, *block.states))

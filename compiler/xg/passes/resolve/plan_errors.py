@@ -6,7 +6,7 @@ from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
 from xg.ir.plan import SCHEDULES
-from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
+from xg.passes.resolve.errors_of_names import UnknownName, nearest, spelling_fixes
 from xg.syntax.format import declaration
 
 
@@ -298,7 +298,7 @@ class UnknownSchedule(ProblemAt):
         return (*nearest(self.name, SCHEDULES), known)
 
     def fixes(self) -> tuple[Fix, ...]:
-        return corrected(self.span, self.name, SCHEDULES)
+        return spelling_fixes(self.span, self.name, SCHEDULES)
 
 
 class ScheduleCounts(ProblemAt):

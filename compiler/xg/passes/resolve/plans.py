@@ -67,7 +67,7 @@ class Places:
         steps = [_Step(block)]
         *way, last = path.segments
         for segment in way:
-            steps = self._followed(steps, segment)
+            steps = self._follow_segment(steps, segment)
         blocks = [step.located.block for step in steps]
         dims = frozenset(decl.name.name for block in blocks for decl in block.dims)
         if last.name == EVERY:
@@ -91,8 +91,8 @@ class Places:
             self.known[located] = list(calls), frozenset(values)
         return self.known[located]
 
-    def _followed(self, steps: list[_Step], segment: ast.Name) -> list[_Step]:
-        """The blocks behind one more segment."""
+    def _follow_segment(self, steps: list[_Step], segment: ast.Name) -> list[_Step]:
+        """Return the blocks that one more path segment leads to."""
         reached: dict[_Step, None] = {}
         names: list[str] = []
         for step in steps:
@@ -136,14 +136,14 @@ def _calls(linked: Linked, located: LocatedBlock) -> Iterator[tuple[str, _Step]]
         for part in walk(chain):
             if isinstance(part, ast.NodeUse | ast.Call):
                 use = part if isinstance(part, ast.NodeUse) else None
-                for callee in _called(linked, located, part.operator.name):
+                for callee in _possible_callees(linked, located, part.operator.name):
                     option = part.operator.name in linked.options
                     default = part.operator.name if option else callee.block.name.name
                     name = use.instance.name if use and use.instance else default
                     yield name, _Step(callee, name if use and use.repeat else "")
 
 
-def _called(linked: Linked, located: LocatedBlock, operator: str) -> list[LocatedBlock]:
+def _possible_callees(linked: Linked, located: LocatedBlock, operator: str) -> list[LocatedBlock]:
     """The blocks that a node may call."""
     own = {own.name.name: own.words for own in located.block.own if own.words}
     choice = linked.options.get(operator)
@@ -169,7 +169,7 @@ def resolve_plans(
     settings: Mapping[str, str | int] | None = None,
     names: Sequence[str] | None = None,
 ) -> dict[str, Plan]:
-    """Every plan of a file and of those it uses, by name; raises DiagnosticError.
+    """Return every plan of a file and of the files it uses, by name; raises DiagnosticError.
 
     With `names` only these plans, and what they are products of, need to be right.
 
@@ -179,7 +179,7 @@ def resolve_plans(
     """
     try:
         linked = linker.link({})
-        return _Plans(replace(linked, mesh=linker.mesh(settings or {}))).all(names)
+        return _Plans(replace(linked, mesh=linker.mesh(settings or {}))).collect(names)
     except Refused as refused:
         raise DiagnosticError.of(*refused.problems) from None
 
@@ -219,8 +219,8 @@ class _Plans:
         """Look into no block twice."""
         self.places = Places(self.linked)
 
-    def all(self, wanted: Sequence[str] | None) -> dict[str, Plan]:
-        """Every plan, those of the main file first; raises Refused with all that is wrong.
+    def collect(self, wanted: Sequence[str] | None) -> dict[str, Plan]:
+        """Collect every plan, the main file's first; raises Refused with all problems.
 
         With `wanted` all that is wrong with these.
         """
@@ -300,8 +300,8 @@ class _Plans:
         texts = self.texts[name]
         entries = [entry for block in blocks for entry in self._entries(texts[block][0], block)]
         values = [entry for entry in entries if entry.path[-1] != ROUNDS]
-        named = frozenset(axis for entry in values for axis in _mentioned(entry))
-        stages = {axis for entry in entries for axis in _mentioned(entry)}
+        named = frozenset(axis for entry in values for axis in _entry_axes(entry))
+        stages = {axis for entry in entries for axis in _entry_axes(entry)}
         over = named or frozenset(self.linked.mesh)  # without axes, the plan replicates over all
         title = next((text.title.value for text, _ in texts.values() if text.title), name)
         mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in named | stages}
@@ -420,7 +420,7 @@ def _memory(word: ast.Name | None) -> Memory | None:
     return cast("Memory", word.name)  # another word was refused where it was read
 
 
-def _mentioned(entry: Entry) -> Iterator[str]:
+def _entry_axes(entry: Entry) -> Iterator[str]:
     for layout in (entry.rest, entry.use):
         if layout is not None:
             yield from (axis for cuts in layout.cuts for axis in cuts)

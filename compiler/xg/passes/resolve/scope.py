@@ -142,7 +142,7 @@ class BlockScope:
     )
 
     def __post_init__(self) -> None:
-        """Make the block's own dims and those of its numbers known."""
+        """Derive the sizes, the expression reader and the outputs of the block."""
         self.linked, self.instance = self.lookups.linked, self.lookups.instance
         self.sizes = self.linked.sizes_of(self.block)
         numbers = dict(self.instance.numbers)

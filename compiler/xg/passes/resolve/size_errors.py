@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
 from xg.diagnostics.terminal import similar
-from xg.passes.resolve.errors_of_names import corrected
+from xg.passes.resolve.errors_of_names import spelling_fixes
 from xg.syntax.format import declaration
 from xg.syntax.spelling import ascii_name
 
@@ -89,7 +89,7 @@ class UnknownSize(ProblemAt):
     def fixes(self) -> tuple[Fix, ...]:
         if self.other != "nothing" or self.name in {*_NUMBERS, *_KINDS} or self.instead:
             return ()
-        close = corrected(self.span, self.name, self.known)
+        close = spelling_fixes(self.span, self.name, self.known)
         return (*close, declaration(self.span, "dim", *self.names))
 
 

@@ -142,11 +142,11 @@ def meant_zeros(scope: BlockScope) -> Iterator[MeantZero]:
         first[path] = expect
         head, *deeper = path.split(".")
         calls = {step.path for step in scope.steps if isinstance(step, Call)}
-        if head in calls if deeper else scope.values.get(head) in _learned(scope):
+        if head in calls if deeper else scope.values.get(head) in _inputs_and_params(scope):
             yield MeantZero(path, expect.place.value if expect.place else "", expect.span)
 
 
-def _learned(scope: BlockScope) -> Container[Value | None]:
+def _inputs_and_params(scope: BlockScope) -> Container[Value | None]:
     """The inputs, and the parameters that this choice of options reads."""
     inputs = {scope.values[port.name.name] for port in scope.block.data}
     return inputs | {*scope.read}
@@ -282,7 +282,7 @@ def _is_op(scope: BlockScope, name: ast.Name) -> bool:
 
 
 def _unknown(scope: BlockScope, target: ast.Marked, known: tuple[str, ...]) -> UnknownMark:
-    """A name that marks nothing: that of an operator, or of what no node makes, or of nothing."""
+    """Return the problem of a name that cannot be marked here."""
     name = target.name.name
     if _is_op(scope, target.name):
         help = f"{name} is an operator: name the node by its result, -> NAME"

@@ -22,7 +22,7 @@ from xg.passes.resolve.errors import (
     UnknownOption,
     UnknownWord,
 )
-from xg.passes.resolve.expressions import ExpressionReader, dims_mentioned
+from xg.passes.resolve.expressions import ExpressionReader, size_names
 from xg.passes.resolve.size_errors import BadSize, CircularSizes
 from xg.syntax import ast
 
@@ -144,14 +144,14 @@ class Linked:
         outer = {n: dim for n, dim in self.sizes.definitions.items() if n not in own}
         every = {**self.decls, **decls}
         refuse_cycles({**outer, **definitions}, every)
-        with _placed(every):
+        with _report_at_declaration(every):
             return self.sizes.with_local(own)
 
-    def mentioned(self, located: LocatedBlock) -> tuple[str, ...]:
+    def mentioned_dims(self, located: LocatedBlock) -> tuple[str, ...]:
         """The dims that a block mentions in some choice, also by the sizes that need them."""
         sizes = self.sizes_of(located.block)
         dims = self.dims | sizes.local
-        waiting = [name for name in dims_mentioned(located.block) if name in dims]
+        waiting = [name for name in size_names(located.block) if name in dims]
         mentioned: dict[str, None] = {}
         while waiting:
             name = waiting.pop(0)
@@ -188,12 +188,12 @@ class Linker:
         try:
             linked = self.link(shared, own)
         except Refused as refused:
-            raise Refused(*(self._owned(each, block) for each in refused.problems)) from None
+            raise Refused(*(self._name_owner(each, block) for each in refused.problems)) from None
         set_ = {name: value for name, value in settings.items() if name in own}
         return linked, _settings(set_, frozenset(own), {}, ())[0]
 
-    def _owned(self, problem: Problem, block: ast.Block) -> Problem:
-        """An error that names the block that has what another one is set."""
+    def _name_owner(self, problem: Problem, block: ast.Block) -> Problem:
+        """Add to an unknown-option error the block that does have the option."""
         if not isinstance(problem, UnknownOption):
             return problem
         for name, located in self.units[-1].blocks.items():
@@ -277,7 +277,7 @@ def _unit(
     wrong: list[Diagnostic] = []
     for definition in module.ops:
         try:
-            operators[definition.name.name] = _defined(definition, defined)
+            operators[definition.name.name] = _define_once(definition, defined)
         except DiagnosticError as error:
             wrong += error.diagnostics
     if wrong:
@@ -288,7 +288,7 @@ def _unit(
     return unit
 
 
-def _defined(definition: ast.OpDef, defined: Defined) -> Op:
+def _define_once(definition: ast.OpDef, defined: Defined) -> Op:
     entry = defined.get(id(definition))
     if entry is None:
         entry = defined.put(id(definition), (definition, define(definition)))
@@ -334,12 +334,12 @@ def _sizes(
             else:
                 defaults[name] = constant
     refuse_cycles(definitions, decls)
-    with _placed(decls):
+    with _report_at_declaration(decls):
         return Sizes(definitions, defaults)
 
 
 @contextmanager
-def _placed(decls: Mapping[str, ast.DimDecl]) -> Generator[None]:
+def _report_at_declaration(decls: Mapping[str, ast.DimDecl]) -> Generator[None]:
     """Report a definition that is too large, or is no size, at its declaration."""
     try:
         yield

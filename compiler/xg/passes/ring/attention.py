@@ -52,13 +52,13 @@ class Band:
     behind: Dim | None = None
     ahead: Dim | None = None
 
-    def within(self, other: Band) -> Band | None:
+    def intersect(self, other: Band) -> Band | None:
         """The keys in both; None where it depends on sizes which bound is the closer one."""
         behind, ahead = _closer(self.behind, other.behind), _closer(self.ahead, other.ahead)
         return None if behind is None or ahead is None else Band(*behind, *ahead)
 
     def holds(self, query: Expr, key: Expr) -> Expr:
-        """Whether positions of queries see those of keys; a bound is there."""
+        """Return whether each query position sees each key position; there is a bound."""
         seen: list[Expr] = []
         if self.ahead is not None:
             seen.append(binary("ge", _plus(query, self.ahead), key))
@@ -103,7 +103,7 @@ def _hides(expr: Expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Positions of a query and of a key, each so often, plus a whole number."""
+    """A linear expression: `query` times a query's position, `key` times a key's, plus `rest`."""
 
     query: int
     key: int
@@ -149,7 +149,7 @@ def _band(condition: Expr, scores: Shape, *, holds: bool) -> Band | None:
         for line in smaller:
             strict = (expr.prim == "gt") == holds
             bound = (larger[0] + -line).at_least_zero(scores, strict=strict)
-            both = bound and found.within(bound)
+            both = bound and found.intersect(bound)
             if both is None:
                 return None
             found = both
@@ -160,15 +160,15 @@ def _lines(expr: Expr, args: Sequence[Lines]) -> Lines:
     match expr.prim, args:
         case "const", _:
             value = expr.attr("value")
-            if not isinstance(value, Scalar) or not value.is_whole:
+            if not isinstance(value, Scalar) or not value.is_integral:
                 return ()
             return (_Line(0, 0, value.as_dim()),)
         case "iota", _:
-            return _counted(expr, -1)
+            return _position_lines(expr, -1)
         case "reshape", _:
             (arg,) = expr.args
             is_range = arg.prim == "iota" and expr.shape[0] == arg.shape[0]
-            return _counted(arg, -expr.rank) if is_range else ()
+            return _position_lines(arg, -expr.rank) if is_range else ()
         case "as_float" | "broadcast", (lines,):
             return lines
         case "neg", ((line,),):
@@ -183,7 +183,7 @@ def _lines(expr: Expr, args: Sequence[Lines]) -> Lines:
             return ()
 
 
-def _counted(positions: Expr, axis: int) -> Lines:
+def _position_lines(positions: Expr, axis: int) -> Lines:
     """Positions along the axis of queries or of keys."""
     start = positions.attr("start")
     if axis not in (-2, -1) or not isinstance(start, Dim):
@@ -308,7 +308,7 @@ def of_mask(masked: Apply | None) -> dict[str, Any]:
 def between_products(
     last: Apply, inside: Inside, steps: Sequence[Apply | None], attrs: Attrs
 ) -> Match | None:
-    """The match of the steps, some absent, with the products before and behind them."""
+    """Return the match of the steps, some absent, with the products before and after them."""
     between = [step for step in steps if step is not None]
     scores = inside.maker(between[0].inputs[0], "•")
     if scores is None or not _same_leading(scores) or not _same_leading(last):

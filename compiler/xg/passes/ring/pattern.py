@@ -28,7 +28,7 @@ class Inside:
 
     @classmethod
     def of(cls, graph: Graph) -> Inside:
-        """Of a graph."""
+        """Collect the types, makers and read counts of a graph."""
         reads = Counter(value for step in graph.steps for value in step.inputs)
         reads.update(graph.outputs)
         reads.update(state.next for state in graph.states)
@@ -40,7 +40,7 @@ class Inside:
         )
 
     def maker(self, value: Value, *glyphs: str, readers: int = 1) -> Apply | None:
-        """The step that makes a value which nothing else reads, if it has one of the glyphs."""
+        """Return the maker of a value that is read `readers` times, if its glyph is given."""
         step = self.makers.get(value)
         alone = self.reads.get(value) == readers
         return step if step is not None and alone and step.op.glyph in glyphs else None
@@ -78,7 +78,7 @@ class Fusion:
 Types = dict[Value, TensorType]
 
 
-def replaced(graph: Graph, fusion: Fusion) -> Graph:
+def apply_fusion(graph: Graph, fusion: Fusion) -> Graph:
     """A graph with every match of a fusion replaced."""
     inside = Inside.of(graph)
     replacing = _Replacing(graph, fusion.op)
@@ -104,7 +104,9 @@ class _Replacing:
         """Note a match: its last step gives way to the fused one, the others to nothing."""
         last = found.steps[-1]
         turns = {
-            value: self._turned(value, last) for value in found.inputs if value in found.turned
+            value: self._transpose_step(value, last)
+            for value in found.inputs
+            if value in found.turned
         }
         inputs = tuple(
             turns[value].outputs[0] if value in turns else value for value in found.inputs
@@ -125,7 +127,7 @@ class _Replacing:
         )
         return (last.outputs[0], *caches)
 
-    def _turned(self, value: Value, last: Apply) -> Apply:
+    def _transpose_step(self, value: Value, last: Apply) -> Apply:
         """A step that transposes the last two axes of a value."""
         shape = self.source.types[value].shape
         front = tuple(range(len(shape) - 2))

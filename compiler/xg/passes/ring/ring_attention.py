@@ -34,7 +34,7 @@ from xg.ir.scalar import Scalar
 from xg.ir.use import Word
 from xg.passes.ring import attention
 from xg.passes.ring.errors import RingAxes, RingOfNothing
-from xg.passes.ring.pattern import replaced
+from xg.passes.ring.pattern import apply_fusion
 
 KEYS: Final = -2  # the axis of keys and values that is cut
 
@@ -48,11 +48,11 @@ def ring(program: IRProgram) -> IRProgram:
 
 
 def _rings(graph: Graph, program: IRProgram) -> Graph:
-    """The graph with its rings; over an axis that cuts nothing of the program there is none."""
+    """Put the rings into a graph; a mesh axis that the program does not have makes no ring."""
     names = {name for name, word in graph.memory.items() if word == "ring"}
     if not names:
         return graph
-    fused = replaced(graph, attention.FUSION)
+    fused = apply_fusion(graph, attention.FUSION)
     steps, problems = list(fused.steps), list[Problem]()
     moving: dict[Value, str] = {}
     for place, step in enumerate(fused.steps):

@@ -34,7 +34,7 @@ from xg.passes.shard.propagation import (
     named,
     refuse_left_over,
 )
-from xg.sharding.divisibility import check_parts, refuse_whole
+from xg.sharding.divisibility import check_parts, refuse_replicated_pads
 
 __all__ = [
     "AddedSteps",
@@ -81,10 +81,10 @@ class Placer:
 
         `cores` are those of its graphs, as far as they have any, and so are those returned.
         """
-        placed, elaborations = self._placed(program, cores)
+        placed, elaborations = self._place_program(program, cores)
         return placed, elaborations[-1].made if elaborations else {}
 
-    def check_replaced(
+    def check_replacements(
         self, program: IRProgram, cores: Mapping[str, Core], replaced: Sequence[Replaced]
     ) -> tuple[IRProgram, Mapping[str, Core]]:
         """The result of `check` for some graphs of a program and what they call.
@@ -92,7 +92,7 @@ class Placer:
         Each is in the place of another that was placed. Raises SeenByCallers where their callers
         have to be placed again too, and DiagnosticError.
         """
-        placed = self._whole(program)
+        placed = self._add_mesh_numbers(program)
         known = self.elaborations[0].source if self.elaborations else {}
         if self.is_torn or (program.mesh and any(each.before not in known for each in replaced)):
             raise SeenByCallers  # nothing is known of what they ask
@@ -106,8 +106,8 @@ class Placer:
         check_parts(placed, cores, self.blocks.parts, [(r.now, r.symbols) for r in replaced])
         return placed, cores
 
-    def added(self, key: str, added: AddedSteps) -> list[Graph]:
-        """Steps alone, as they are placed in a graph that was placed without them.
+    def place_added_steps(self, key: str, added: AddedSteps) -> list[Graph]:
+        """Return the added steps by themselves, placed as in a graph that lacked them.
 
         They take a value in the states that it has, and so does all that reads it. Raises
         SeenByCallers where something moves.
@@ -125,36 +125,36 @@ class Placer:
             or not all(added.fits(graph, axes, bodies) for graph in graphs)
         ):
             raise SeenByCallers
-        return [added.alone(graph, axes, bodies) for graph in graphs] if len(axes) > 1 else []
+        return [added.as_graph(graph, axes, bodies) for graph in graphs] if len(axes) > 1 else []
 
-    def are_same(self, numbers: Mapping[str, int]) -> bool:
+    def fits_numbers(self, numbers: Mapping[str, int]) -> bool:
         """Whether all programs so far would be placed the same with other numbers."""
         each = (d for elaboration in self.elaborations for d in elaboration.divisions.values())
-        return all(divisions.are_same(numbers) for divisions in each)
+        return all(divisions.fits_numbers(numbers) for divisions in each)
 
     def place(self, program: IRProgram) -> IRProgram:
         """The program on global shapes with its moves; raises DiagnosticError."""
-        return named(*self._placed(program, {}))
+        return named(*self._place_program(program, {}))
 
-    def _placed(
+    def _place_program(
         self, program: IRProgram, cores: Mapping[str, Core]
     ) -> tuple[IRProgram, list[Elaboration]]:
-        whole = self._whole(program)
+        whole = self._add_mesh_numbers(program)
         elaborations = self.elaborations = self.elaborations or self._elaborations(program)
         while True:
             try:
-                placed = _elaborated(whole, elaborations, cores)
+                placed = _elaborate(whole, elaborations, cores)
                 break
             except TornApart as torn:
                 self.is_torn = True
                 whole, elaborations = _taken_apart(whole, torn.parts), self._elaborations(program)
                 cores = {}
         refuse_left_over(placed)
-        refuse_whole(placed)
+        refuse_replicated_pads(placed)
         check_parts(placed, elaborations[-1].made if elaborations else {}, self.blocks.parts)
         return placed, elaborations
 
-    def _whole(self, program: IRProgram) -> IRProgram:
+    def _add_mesh_numbers(self, program: IRProgram) -> IRProgram:
         """The program with the numbers of its mesh."""
         graphs = {key: self._knowing(graph, program) for key, graph in program.graphs.items()}
         return replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
@@ -163,7 +163,7 @@ class Placer:
         return [Elaboration(axis, self.blocks) for axis in program.mesh]
 
     def _knowing(self, graph: Graph, program: IRProgram) -> Graph:
-        """A graph that knows the numbers of the mesh as it knows those of sizes."""
+        """Add the mesh's numbers to the sizes of a graph, once per key."""
         if graph.key not in self.sources:
             self.sources[graph.key] = replace(graph, sizes=self._sizes(graph.sizes, program))
         return self.sources[graph.key]
@@ -177,7 +177,7 @@ class Placer:
         return self.sizes[id(sizes)][1]
 
 
-def _elaborated(
+def _elaborate(
     program: IRProgram, elaborations: Iterable[Elaboration], cores: Mapping[str, Core]
 ) -> IRProgram:
     for elaboration in elaborations:

@@ -1,4 +1,4 @@
-"""Steps in a row that a graph has and an older one has not, and nothing else that differs."""
+"""Find steps in a row whose addition is the only difference between two graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Same = dict[Value, Value]  # of the graph before, with what has its place now
 
 @dataclass(frozen=True, slots=True)
 class AddedSteps:
-    """Elementwise steps behind a value of the graph before; later steps read the result instead.
+    """Elementwise steps after a value of the older graph; later steps read the result instead.
 
     `name` is that of the result if it is another than the value's. `reads` says how many operands
     the value was, and `leaves` how many outputs.
@@ -46,12 +46,14 @@ class AddedSteps:
         leaves = placed.outputs.count(self.behind) == self.leaves
         return leaves and all(self._keeps(state, bodies) for state in states)
 
-    def alone(self, placed: Graph, axes: Sequence[str], bodies: Bodies) -> Graph:
+    def as_graph(self, placed: Graph, axes: Sequence[str], bodies: Bodies) -> Graph:
         """The steps in a graph of their own, placed as they are in one that they fit."""
         placement = {axis: placed.placements[self.behind][axis] for axis in axes}
         placements = {self.steps[0].inputs[0]: placement}
         for step in self.steps:
-            typed = [bodies.typed(step, [self.type], [state]) for state in placement.values()]
+            typed = [
+                bodies.infer_states(step, [self.type], [state]) for state in placement.values()
+            ]
             for value, *states in zip(step.outputs, *typed, strict=True):
                 placements[value] = dict(zip(axes, states, strict=True))
         types = dict.fromkeys(placements, self.type)
@@ -63,7 +65,7 @@ class AddedSteps:
         if state.kind in "PM":
             return False
         try:
-            typed = [bodies.typed(step, [self.type], [state]) for step in self.steps]
+            typed = [bodies.infer_states(step, [self.type], [state]) for step in self.steps]
         except IllTyped:
             return False
         cuts = (each for _, *caches in typed for each in caches if each.kind == "S")
@@ -75,9 +77,9 @@ def added_steps(before: Graph, now: Graph) -> AddedSteps | None:
     added = len(now.steps) - len(before.steps)
     if added < 1 or _is_special(before) or _is_special(now) or _frame(before) != _frame(now):
         return None
-    same = dict(zip(_given(before), _given(now), strict=True))
+    same = dict(zip(_inputs_and_params(before), _inputs_and_params(now), strict=True))
     place = 0
-    while place < len(before.steps) and _is_same(place, place, before, now, same):
+    while place < len(before.steps) and _match_step(place, place, before, now, same):
         place += 1
     steps = now.steps[place : place + added]
     behind = next((v for v, other in same.items() if other in steps[0].inputs), None)
@@ -89,7 +91,7 @@ def added_steps(before: Graph, now: Graph) -> AddedSteps | None:
         return None
     same[behind] = result
     rest = range(place, len(before.steps))
-    if not all(_is_same(each, each + added, before, now, same) for each in rest):
+    if not all(_match_step(each, each + added, before, now, same) for each in rest):
         return None
     renamed = {value for value, other in same.items() if value.name != other.name}
     if renamed - {behind} or first.name not in (None, behind.name):
@@ -109,7 +111,7 @@ def added_steps(before: Graph, now: Graph) -> AddedSteps | None:
 
 
 def _result(value: Value, steps: Sequence[Step], graph: Graph) -> Value | None:
-    """The result of elementwise steps in a row behind a value; None if they are not such."""
+    """Return the result of elementwise steps in a row after a value; None if they are others."""
     for step in steps:
         if isinstance(step, Call) or step.parts or step.inputs != (value,):
             return None
@@ -122,13 +124,13 @@ def _result(value: Value, steps: Sequence[Step], graph: Graph) -> Value | None:
     return value
 
 
-def _given(graph: Graph) -> tuple[Value, ...]:
+def _inputs_and_params(graph: Graph) -> tuple[Value, ...]:
     return (*graph.inputs, *graph.param_values())
 
 
 def _frame(graph: Graph) -> tuple[object, ...]:
     """All that two graphs must have in common beside their steps."""
-    given = tuple((v.role, v.frozen, v.name, graph.types[v]) for v in _given(graph))
+    given = tuple((v.role, v.frozen, v.name, graph.types[v]) for v in _inputs_and_params(graph))
     return given, graph.block_id, graph.output_names, graph.output_types, graph.sizes.structure()
 
 
@@ -138,10 +140,12 @@ def _is_special(graph: Graph) -> bool:
     return bool(lent) or graph.is_cut or any(call.starts for call in graph.calls)
 
 
-def _is_same(place: int, later: int, before: Graph, now: Graph, same: Same) -> bool:
+def _match_step(place: int, later: int, before: Graph, now: Graph, same: Same) -> bool:
     """Whether a step says the same as another; then its results are the other's."""
     one, other = before.steps[place], now.steps[later]
-    if tuple(same.get(value) for value in one.inputs) != other.inputs or _said(one) != _said(other):
+    if tuple(same.get(value) for value in one.inputs) != other.inputs or _step_key(
+        one
+    ) != _step_key(other):
         return False
     for value, result in zip(one.outputs, other.outputs, strict=True):
         if before.types[value] != now.types[result]:
@@ -150,7 +154,7 @@ def _is_same(place: int, later: int, before: Graph, now: Graph, same: Same) -> b
     return True
 
 
-def _said(step: Step) -> tuple[object, ...]:
+def _step_key(step: Step) -> tuple[object, ...]:
     """All that a step says but its operands and the callee."""
     if isinstance(step, Call):
         return step.path, step.count, step.first, frozen(step.sizes), len(step.outputs)

@@ -14,7 +14,7 @@ from xg.ir.graph import Call, Graph, IRProgram, Step, Value
 from xg.ir.parameters import moving
 from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
 from xg.ir.plan import Cuts, Memory
-from xg.ir.walk import callees_first, ordered
+from xg.ir.walk import callees_first, sort_graphs
 from xg.sharding.apply_plan import PlanCache, PlannedValue, memory_of
 from xg.sharding.local import Reach
 
@@ -148,16 +148,18 @@ class Annotator:
     def of(self, program: IRProgram) -> IRProgram:
         """The program with its placement requests."""
         entry, mesh = self.enter(program)
-        return replace(program, graphs=ordered(self.graphs, entry), entry=entry, mesh=mesh)
+        return replace(program, graphs=sort_graphs(self.graphs, entry), entry=entry, mesh=mesh)
 
     def enter(self, program: IRProgram) -> tuple[str, dict[str, int]]:
         """The key of the program's entry in `graphs`, and its mesh axes in a feasible order."""
         begin = self.cache.reaches.of(program.plan, program.main.block_id)
-        entry, gathered = self.reached(program, program.entry, begin)
+        entry, gathered = self.annotate_graph(program, program.entry, begin)
         # A mesh axis that is gathered for use must cut last: only then its parts are contiguous.
         return entry, dict(sorted(program.mesh.items(), key=lambda item: item[0] in gathered))
 
-    def reached(self, program: IRProgram, key: str, reach: Reach) -> tuple[str, frozenset[str]]:
+    def annotate_graph(
+        self, program: IRProgram, key: str, reach: Reach
+    ) -> tuple[str, frozenset[str]]:
         """The key in `graphs` of a graph under a reach, and the mesh axes that are gathered there.
 
         These are gathered for use, in the graph or in one that it calls.
@@ -166,9 +168,9 @@ class Annotator:
         name = self.name(key, reach)
         while self.waiting:
             self.add(*self.waiting.pop())
-        return name, self._gathered(name)
+        return name, self._gathered_axes(name)
 
-    def _gathered(self, entry: str) -> frozenset[str]:
+    def _gathered_axes(self, entry: str) -> frozenset[str]:
         def new(key: str) -> list[str]:
             callees = (call.callee for call in self.graphs[key].calls)
             return [callee for callee in callees if callee not in self.gathered]
@@ -176,7 +178,7 @@ class Annotator:
         for key in callees_first([entry], new) if entry not in self.gathered else ():
             graph = self.graphs[key]
             below = (self.gathered[call.callee] for call in graph.calls)
-            self.gathered[key] = _gathered(graph).union(*below)
+            self.gathered[key] = _own_gathered_axes(graph).union(*below)
         return self.gathered[entry]
 
     def name(self, key: str, reach: Reach) -> str:
@@ -244,7 +246,7 @@ def _state(cuts: Cuts, axis: str) -> AxisState:
     return shard(cuts[axis]) if axis in cuts else INVARIANT
 
 
-def _gathered(graph: Graph) -> frozenset[str]:
+def _own_gathered_axes(graph: Graph) -> frozenset[str]:
     return frozenset(
         axis
         for requests in graph.placement_requests.values()

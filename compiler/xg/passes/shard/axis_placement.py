@@ -25,7 +25,7 @@ from xg.passes.shard.calls import (
     behind,
     in_all_rounds,
     place_call,
-    requested,
+    requested_states,
     stacked_along,
     taken_along,
 )
@@ -66,7 +66,7 @@ def demands(
             for value, state in zip(step.inputs, entering(step), strict=True):
                 requests.setdefault(value, set()).add(state)
             continue
-        output_request = _wanted(graph, axis, step.outputs[0], requests)
+        output_request = _requested_state(graph, axis, step.outputs[0], requests)
         for value in step.inputs:
             requests.setdefault(value, set()).add(_through(graph, step, value, output_request))
     return {
@@ -77,7 +77,7 @@ def demands(
     }
 
 
-def _wanted(
+def _requested_state(
     graph: Graph, axis: str, value: Value, found: Mapping[Value, set[AxisState | None]]
 ) -> AxisState | None:
     request = graph.placement_requests.get(value, {}).get(axis)
@@ -95,7 +95,7 @@ def _through(graph: Graph, step: Apply, value: Value, wanted: AxisState | None) 
 
 
 class TornApart(Exception):
-    """A fused step of which ranks need what it has no value for: a sum in the middle."""
+    """Raised for a fused step that hides a value that ranks need, such as a sum inside."""
 
     def __init__(self, parts: tuple[Apply, ...]) -> None:
         super().__init__(parts)
@@ -147,13 +147,13 @@ class BlockPlacer:
         self.problems += _crossings(self.moves, steps, self.graph)
         if self.problems:
             raise DiagnosticError.of(*dict.fromkeys(self.problems))
-        return self._finished(outputs, named, steps)
+        return self._finish(outputs, named, steps)
 
     def _inputs(self, step: Apply | Call) -> list[Value]:
         return [self.current.get(value, value) for value in step.inputs]
 
     @property
-    def _typed(self) -> Graph:
+    def _typed_graph(self) -> Graph:
         """The graph with the types of values that moves have created too, for messages."""
         return replace(self.graph, types=self.moves.types)
 
@@ -186,7 +186,10 @@ class BlockPlacer:
             if state is not None
         }
         self.demand = demands(
-            graph, self.axis, leaving, lambda c: requested(c, self.graphs[c.callee], self.axis)
+            graph,
+            self.axis,
+            leaving,
+            lambda c: requested_states(c, self.graphs[c.callee], self.axis),
         )
 
     def _leave(self, place: int) -> Value | None:
@@ -204,10 +207,10 @@ class BlockPlacer:
         if target is not None:
             return self.moves.reshard(value, target, named.span, self.promised.get(value))
         if self.request.is_entry and state.kind in "PR":
-            self.problems.append(refuse_output(named, state, self._typed, self.axis))
+            self.problems.append(refuse_output(named, state, self._typed_graph, self.axis))
         return value
 
-    def _finished(
+    def _finish(
         self, outputs: tuple[Value, ...], named: Sequence[Value], steps: Sequence[Apply | Call]
     ) -> PlacedCall:
         moves = self.moves
@@ -244,7 +247,7 @@ class BlockPlacer:
         now = [(self.moves.states[value], self.requests.get(value)) for value in inputs]
         for states in cheapest_first(now, lambda: map(self._reshard_options, inputs)):
             try:
-                outputs = self.moves.typed(step, inputs, states)
+                outputs = self.moves.output_states(step, inputs, states)
                 break
             except IllTyped as refused:
                 first = first or refused.with_traceback(None)
@@ -254,7 +257,7 @@ class BlockPlacer:
                 raise TornApart(step.parts)
             options = [self._reshard_options(value) for value in inputs]
             how = refusal(self.moves, step, inputs, options, self.graph, explicit=self.explicit)
-            self.problems.append(refuse(first, how, self._typed, self.axis))
+            self.problems.append(refuse(first, how, self._typed_graph, self.axis))
             return
         operands = tuple(
             self.moves.reshard(value, state, step.span, self.promised.get(value))
@@ -288,7 +291,7 @@ class BlockPlacer:
         if request.rest == INVARIANT and state.kind == "S":
             self.requests[value] = PlacementRequest(state, INVARIANT)  # gathered where it is used
         elif self.explicit and state.kind in "PS":
-            graph, rest = self._typed, request.rest
+            graph, rest = self._typed_graph, request.rest
             self.problems.append(refuse_move(value, state, rest, graph, self.axis, span))
         else:
             self.current[value] = self.moves.reshard(value, request.rest, span)
@@ -302,7 +305,9 @@ class BlockPlacer:
         cut = request.rest if request and request.rest.kind == "S" else None
         target, record = cut or INVARIANT, collective(step.op)
         if record is None or MOVES.get((state.kind, target.kind)) != record:
-            refused = refuse_move(result, state, cut, self._typed, self.axis, step.span, record)
+            refused = refuse_move(
+                result, state, cut, self._typed_graph, self.axis, step.span, record
+            )
             self.problems.append(refused)
         elif record.gathers:
             self.current[result] = alias = self.moves.alias(value)
@@ -329,7 +334,7 @@ class BlockPlacer:
     def _call(self, call: Call) -> Generator[CallRequest, PlacedCall, None]:
         """A call with its operands where the callee requests them."""
         callee, values = self.graphs[call.callee], self._inputs(call)
-        asked = map(self.requests.get, values), requested(call, callee, self.axis)
+        asked = map(self.requests.get, values), requested_states(call, callee, self.axis)
         states = list(map(arriving, map(self.moves.states.__getitem__, values), *asked))
         shared = self._shared(call)
         placed = yield from place_call(call, callee, self.graph, states, shared, self.axis)
@@ -346,7 +351,7 @@ class BlockPlacer:
             self._heed(value, call.span)
 
     def _shared(self, call: Call) -> frozenset[int]:
-        """Which operands are read more than once: one cast in front of all serves their readers."""
+        """Return the operands that are read more than once: one cast serves all readers."""
         # Others are cast inside, and their gradients are summed beside what is computed there.
         return frozenset(p for p, value in enumerate(call.inputs) if self.reads[value] > 1)
 
@@ -411,7 +416,7 @@ def _is_cast(
 
 
 def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:
-    """The steps of which something is read; a call may lend its parameters, so it stays."""
+    """Return the steps whose outputs are read; a call may lend its parameters, so it stays."""
     needed = set(outputs)
     alive: list[Apply | Call] = []
     for step in reversed(steps):

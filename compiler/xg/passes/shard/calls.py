@@ -22,7 +22,7 @@ from xg.ir.placement import (
     serves,
     shard,
 )
-from xg.ir.walk import reached
+from xg.ir.walk import reachable_keys
 from xg.passes.shard.errors import LoopOnRanks, RoundSends
 from xg.passes.shard.resharding import Question
 
@@ -59,7 +59,7 @@ class PlacedCall:
     core: int | None = None
 
     @property
-    def seen(self) -> tuple[object, ...]:
+    def caller_view(self) -> tuple[object, ...]:
         """All that a caller heeds."""
         return self.outputs, self.casts, self.within
 
@@ -70,7 +70,7 @@ Requests = TypeVar("Requests")
 def behind(
     moved: Mapping[Value, tuple[Value, ...]], requests: Mapping[Value, Requests]
 ) -> dict[Value, Requests]:
-    """The requests that other mesh axes have yet to heed, of a moved value behind its moves."""
+    """Carry placement requests over from moved values to the values that replace them."""
     return {now: each for value, each in requests.items() for now in moved.get(value, (value,))}
 
 
@@ -161,7 +161,7 @@ def stacked_along(call: Call, callee: Graph) -> tuple[int | None, ...]:
     return call.loop.outputs if call.loop else (None,) * len(callee.outputs)
 
 
-def requested(call: Call, callee: Graph, axis: str) -> list[AxisState | None]:
+def requested_states(call: Call, callee: Graph, axis: str) -> list[AxisState | None]:
     """The states in which a callee requests the operands of a call."""
     asked = zip(entering(callee, axis), taken_along(call, callee), strict=True)
     return [state and in_all_rounds(state, along) for state, along in asked]
@@ -236,7 +236,9 @@ def _going_round(found: AxisState, left: AxisState) -> AxisState:
 def refuse_sends(program: IRProgram) -> Iterator[Problem]:
     """Yield what blocks send in rounds of loops, in one of both passes: an error for each block."""
     calls = (call for graph in program.graphs.values() for call in graph.calls if call.loop)
-    keys = dict.fromkeys(key for call in calls for key in reached(program.graphs, call.callee))
+    keys = dict.fromkeys(
+        key for call in calls for key in reachable_keys(program.graphs, call.callee)
+    )
     for callee in map(program.graphs.__getitem__, keys):
         sent: dict[str, list[Apply]] = {}
         for step in callee.steps:
@@ -247,7 +249,7 @@ def refuse_sends(program: IRProgram) -> Iterator[Problem]:
             names = dict.fromkeys(value.name or "a value" for value in values)
             told = steps[0].span, callee.block, ", ".join(names), axis
             is_made = any(value.role != "param" for value in values)
-            yield RoundSends(*told, is_made, _is_divided(callee, axis))
+            yield RoundSends(*told, is_made, _has_parts(callee, axis))
 
 
 def _sends(step: Apply) -> bool:
@@ -255,7 +257,7 @@ def _sends(step: Apply) -> bool:
     return step.op.family == FAMILY and step.attrs.get("source") not in (CONSTANT, REPLICATED)
 
 
-def _is_divided(callee: Graph, axis: str) -> bool:
+def _has_parts(callee: Graph, axis: str) -> bool:
     """Whether ranks of a mesh axis have parts of what a round is given, along its first axis."""
     shapes = [(callee.shape(port), callee.placements.get(port, {})) for port in callee.inputs]
     return any(placed.get(axis) == shard(-len(shape)) for shape, placed in shapes if len(shape) > 1)

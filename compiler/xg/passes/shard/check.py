@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Value, answered
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Value, gradient_ports
 from xg.ir.placement import CONSTANT, PARTIAL, AxisState, axes_over, dual, same, serves
 from xg.ir.tensor import TensorType
 from xg.passes.shard.calls import in_all_rounds, stacked_along, taken_along
@@ -54,7 +54,7 @@ class _PlacementChecker:
 
     def forward(self) -> None:
         """Hold every step of the forward pass against the states that it was given."""
-        self.states = {value: self._placed(value) for value in self.graph.types}
+        self.states = {value: self._placed_state(value) for value in self.graph.types}
         self.types = dict(self.graph.types)
         for step in self.graph.steps:
             if isinstance(step, Call):
@@ -64,9 +64,9 @@ class _PlacementChecker:
                 self._meet(step.inputs, [self._around(v, axis, callee) for v, axis in operands])
                 self._meet(step.outputs, [self._around(v, axis, callee) for v, axis in results])
                 continue
-            for value, state in zip(step.outputs, self._typed(step), strict=True):
+            for value, state in zip(step.outputs, self._output_states(step), strict=True):
                 expected = self.states[value]
-                if state != expected and not (state.is_same and expected.kind == "S"):
+                if state != expected and not (state.is_uniform and expected.kind == "S"):
                     raise Unsound(
                         f"{step.op.glyph} makes {state}, not {expected}, over {self.axis}"
                     )
@@ -76,16 +76,16 @@ class _PlacementChecker:
         backward = backwards[self.graph.key]
         self.reverse = True
         self.types = backward.types
-        self.states = {value: same(self._placed(value)) for value in self.graph.types}
+        self.states = {value: same(self._placed_state(value)) for value in self.graph.types}
         for value, seed in backward.cotangents.items():
-            self.states[seed] = self._expected(value)
+            self.states[seed] = self._expected_state(value)
         for step in backward.steps:
             if isinstance(step, Apply):
                 self._step(step, backward)
             else:
                 self._call(step, backwards[step.callee])
         for value, gradient in backward.gradients.items():
-            if self.states[gradient] != self._expected(value):
+            if self.states[gradient] != self._expected_state(value):
                 self._refuse(value, self.states[gradient])
         placements = {
             value: {**backward.placements.get(value, {}), self.axis: self.states[value]}
@@ -94,7 +94,7 @@ class _PlacementChecker:
         return replace(backward, placements=placements)
 
     def _step(self, step: Apply, backward: Backward) -> None:
-        typed_states = self._typed(step)
+        typed_states = self._output_states(step)
         if step.again:
             self._meet_again(step, typed_states)
             return
@@ -103,7 +103,7 @@ class _PlacementChecker:
             self.states[value] = state
             if of is None:
                 continue
-            expected = self._expected(of)
+            expected = self._expected_state(of)
             if not step.inputs or (state == CONSTANT and expected.kind == "S"):
                 self.states[value] = expected  # zeros are anything; of the same each takes its part
             elif state != expected:
@@ -113,7 +113,7 @@ class _PlacementChecker:
         """A forward step that is run again must make its values where they were."""
         for value, state in zip(step.outputs, found, strict=True):
             before = self.states[value]
-            if state != before and not (state.is_same and before.kind == "S"):
+            if state != before and not (state.is_uniform and before.kind == "S"):
                 raise Unsound(f"{step.op.glyph} makes {state}, not {before}, again")
 
     def _call(self, step: Call, backward: Backward) -> None:
@@ -123,7 +123,7 @@ class _PlacementChecker:
             self._meet(step.inputs, [same(self._around(v, axis, callee)) for v, axis in operands])
             return
         results = [*zip(callee.outputs, stacked_along(step, callee), strict=True)]
-        taken, given = answered(step, backward)
+        taken, given = gradient_ports(step, backward)
         seeded = (results[number] for number in taken)
         for (value, axis), cotangent in zip(seeded, step.inputs, strict=True):
             if self.states[cotangent] != _dual(self._around(value, axis, callee)):
@@ -138,16 +138,16 @@ class _PlacementChecker:
 
     # ---- states ---------------------------------------------------------------------------------
 
-    def _placed(self, value: Value) -> AxisState:
+    def _placed_state(self, value: Value) -> AxisState:
         return _state(self.graph, value, self.axis)
 
-    def _expected(self, value: Value) -> AxisState:
-        return _dual(self._placed(value))
+    def _expected_state(self, value: Value) -> AxisState:
+        return _dual(self._placed_state(value))
 
-    def _typed(self, step: Apply) -> list[AxisState]:
+    def _output_states(self, step: Apply) -> list[AxisState]:
         states = [self.states[value] for value in step.inputs]
         if step.op.family == FAMILY:
-            return [self._moved(step, states[0])]
+            return [self._state_after_move(step, states[0])]
         body = step.body(self.types)
         try:
             typing = type_step(step.op, body, states, self.axis)
@@ -156,7 +156,7 @@ class _PlacementChecker:
             raise Unsound(f"{step.op.glyph} cannot take {listing} over {self.axis}") from error
         return [typing.of(out) for out in body.outputs]
 
-    def _moved(self, step: Apply, state: AxisState) -> AxisState:
+    def _state_after_move(self, step: Apply, state: AxisState) -> AxisState:
         if self.axis not in axes_over(step.attrs["over"]):
             return state
         source, target = step.attrs["source"], step.attrs["target"]
@@ -172,7 +172,7 @@ class _PlacementChecker:
                 raise Unsound(f"{value.name} is {self.states[value]}, not {state}")
 
     def _refuse(self, value: Value, found: AxisState) -> None:
-        expected = self._expected(value) if value in self.graph.types else "its dual"
+        expected = self._expected_state(value) if value in self.graph.types else "its dual"
         name = value.name or "a value"
         raise Unsound(f"the gradient of {name} is {found} over {self.axis}, not {expected}")
 

@@ -11,7 +11,7 @@ from xg.ir.collective import FAMILY, Collective
 from xg.ir.collectives import MOVES
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Graph, Value
-from xg.ir.parameters import gathered, moving
+from xg.ir.parameters import gathered_params, moving
 from xg.ir.placement import (
     CONSTANT,
     INVARIANT,
@@ -41,7 +41,7 @@ def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value 
     """
     states, behind = {value: state}, {value}
 
-    def placed(operand: Value) -> AxisState:
+    def operand_state(operand: Value) -> AxisState:
         request = graph.placement_requests.get(operand, {}).get(axis)
         if request and request.rest.kind == "S":
             return request.rest
@@ -53,7 +53,7 @@ def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value 
             continue
         body = step.body(graph.types)
         try:
-            typing = type_body(body, [placed(operand) for operand in step.inputs], axis)
+            typing = type_body(body, [operand_state(operand) for operand in step.inputs], axis)
         except IllTyped:
             continue
         states.update(zip(step.outputs, map(typing.of, body.outputs), strict=True))
@@ -372,7 +372,7 @@ def _of_partial(step: Apply, value: Value, inputs: Sequence[Value], graph: Graph
 
 
 def _laid_out(value: Value, graph: Graph) -> Value:
-    """The value that an unnamed one only repeats or transposes: the bias behind its BC."""
+    """Return the value that an unnamed one only repeats or transposes: the bias before its BC."""
     makers = {step.outputs[0]: step for step in graph.steps if isinstance(step, Apply)}
     while value.name is None and value in makers and makers[value].op.family == "layout":
         value = makers[value].inputs[0]
@@ -441,7 +441,7 @@ def refuse_chunks(graph: Graph, zigzag: Collection[str]) -> list[Problem]:
 
 
 class GatheredStatistic(ProblemAt):
-    """A running statistic of which each rank keeps a part, and that is gathered for its use."""
+    """A running statistic that ranks keep in parts and gather for its use."""
 
     code = "XG0809"
     title = "the running statistic {name} is gathered, and each rank would move only its part of it"
@@ -467,7 +467,7 @@ class StatisticApart(ProblemAt):
 
 def refuse_statistics(graph: Graph) -> Iterator[Problem]:
     """The running statistics of a graph that are gathered, or placed otherwise than their goal."""
-    for param, step in gathered(graph):
+    for param, step in gathered_params(graph):
         whole = spell_shape(graph.sizes.fold_shape(graph.shape(param)))
         yield GatheredStatistic(step.span, str(param.name), whole, graph.block)
     for each in moving(graph):

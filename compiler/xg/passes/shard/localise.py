@@ -60,17 +60,17 @@ def join(program: IRProgram) -> IRProgram:
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
         backward = program.backwards.get(key)
-        graphs[key] = _joined(graph, _read_outside(graph, backward), program)
+        graphs[key] = _join_moves(graph, _read_outside(graph, backward), program)
         if backward is not None:
-            between = _made(graph) - _made(graphs[key])
+            between = _step_outputs(graph) - _step_outputs(graphs[key])
             totals = {v: total for v, total in backward.totals.items() if v not in between}
             rest = replace(backward, forward=graphs[key], totals=totals)
-            joined = _joined(rest, _read_outside(rest, None), program)
+            joined = _join_moves(rest, _read_outside(rest, None), program)
             backwards[key] = _Sums(joined, order).graph()
     return replace(program, graphs=graphs, backwards=backwards)
 
 
-def _made(graph: Graph) -> set[Value]:
+def _step_outputs(graph: Graph) -> set[Value]:
     return {value for step in graph.steps for value in step.outputs}
 
 
@@ -84,7 +84,7 @@ def _read_outside(graph: Graph, backward: Backward | None) -> Iterator[Value]:
         yield from (*graph.gradients.values(), *graph.totals.values())
 
 
-def _joined(graph: G, outside: Iterable[Value], program: IRProgram) -> G:
+def _join_moves(graph: G, outside: Iterable[Value], program: IRProgram) -> G:
     reads = Counter(outside)
     reads.update(value for step in graph.steps for value in step.inputs)
     makers: dict[Value, Apply] = {}
@@ -95,13 +95,13 @@ def _joined(graph: G, outside: Iterable[Value], program: IRProgram) -> G:
             continue
         (operand,) = step.inputs
         first = makers.get(operand)
-        both = _both(first, step, program) if first and reads[operand] == 1 else None
+        both = _merge_moves(first, step, program) if first and reads[operand] == 1 else None
         if first and both:
             del steps[first]
         apply = both or step
         steps[apply] = None
         makers[step.outputs[0]] = apply
-    return _without(replace(graph, steps=tuple(steps)), _made(graph))
+    return _drop_stale_values(replace(graph, steps=tuple(steps)), _step_outputs(graph))
 
 
 def _joins(step: Apply) -> bool:
@@ -110,9 +110,9 @@ def _joins(step: Apply) -> bool:
     return record is not None and record.nesting != "never"
 
 
-def _without(graph: G, before: Set[Value]) -> G:
-    """The graph without what is known of values that it made `before` and makes no more."""
-    gone = before - _made(graph)
+def _drop_stale_values(graph: G, before: Set[Value]) -> G:
+    """Drop what is known of values that the graph made `before` and no longer makes."""
+    gone = before - _step_outputs(graph)
     return replace(
         graph,
         types={value: type_ for value, type_ in graph.types.items() if value not in gone},
@@ -120,7 +120,7 @@ def _without(graph: G, before: Set[Value]) -> G:
     )
 
 
-def _both(first: Apply, second: Apply, program: IRProgram) -> Apply | None:
+def _merge_moves(first: Apply, second: Apply, program: IRProgram) -> Apply | None:
     """One move for two, if they are of a kind over different mesh axes."""
     alike = [(m.op, m.attrs["source"], m.attrs["target"]) for m in (first, second)]
     if alike[0] != alike[1]:
@@ -167,7 +167,7 @@ class _Sums:
                 self._keep(step)
         steps, types, placements = tuple(self.kept), self.types, self.placements
         backward = replace(self.backward, steps=steps, types=types, placements=placements)
-        return _without(backward, _made(self.backward))
+        return _drop_stale_values(backward, _step_outputs(self.backward))
 
     def _keep(self, step: Step) -> None:
         self.kept[step] = None
@@ -175,7 +175,7 @@ class _Sums:
             self.makers[step.outputs[0]] = step
 
     def _sums(self, step: Step) -> tuple[Apply, ...]:
-        """The sums over ranks that a ⊕ adds up, if it does nothing else."""
+        """Return the sums over ranks that one sum can replace, if a ⊕ adds only such sums."""
         if not isinstance(step, Apply) or step.op.glyph != "⊕":
             return ()
         steps = [self.makers.get(v) for v in step.inputs if self.reads[v] == 1]
@@ -195,13 +195,13 @@ class _Sums:
     def _can_be(self, each: Apply, over: str) -> bool:
         """Whether what is summed is the same along all other mesh axes of the common sum."""
         rest = {*axes_over(over)} - {*axes_over(each.attrs["over"])}
-        return all(self.placements[each.inputs[0]][axis].is_same for axis in rest)
+        return all(self.placements[each.inputs[0]][axis].is_uniform for axis in rest)
 
     def _sum_once(self, step: Apply, sums: Sequence[Apply]) -> None:
         """Add the terms first, and then sum once."""
         axes = self._axes(sums)
         terms = tuple(self._term(each, axes) for each in sums)
-        total = self._made(terms[0], self.placements[terms[0]], step)
+        total = self._make_value(terms[0], self.placements[terms[0]], step)
         self._keep(replace(step, inputs=terms, outputs=(total,)))
         attrs = {**sums[0].attrs, "over": joined_axes(axes)}
         self._keep(replace(sums[0], inputs=(total,), outputs=step.outputs, attrs=attrs))
@@ -212,13 +212,15 @@ class _Sums:
         rest = [axis for axis in axes if axis not in axes_over(each.attrs["over"])]
         if not rest:
             return value
-        term = self._made(value, {**self.placements[value], **dict.fromkeys(rest, PARTIAL)}, each)
+        term = self._make_value(
+            value, {**self.placements[value], **dict.fromkeys(rest, PARTIAL)}, each
+        )
         attrs = {"over": joined_axes(rest), "source": INVARIANT, "target": PARTIAL}
         op = ops.table()[once.COLLECTIVE.glyph]
         self.kept[replace(each, op=op, outputs=(term,), attrs=attrs)] = None
         return term
 
-    def _made(self, like: Value, placement: Placement, step: Apply) -> Value:
+    def _make_value(self, like: Value, placement: Placement, step: Apply) -> Value:
         value = Value(None, "cotangent", step.span)
         self.types[value], self.placements[value] = self.types[like], placement
         return value
@@ -262,7 +264,7 @@ class _LocalGraph:
         )
 
     def backward(self, backward: Backward, forward: Graph) -> Backward:
-        """The backward pass of a rank, behind its forward pass."""
+        """Write the backward pass of a rank, after its forward pass."""
         # A rank's operator is derived from the forward step, whose operands may not be saved.
         self.types = {**self.types, **backward.types}
         self.placements = {
@@ -307,7 +309,7 @@ class _LocalGraph:
         return tuple(steps)
 
     def _saved(self, backward: Backward) -> tuple[Value, ...]:
-        """The saved values: without parameters behind a cast, which need not be saved."""
+        """Return the saved values; a cast of a parameter need not be saved."""
         params = set(backward.forward.param_values())
         saved = dict.fromkeys(self._all(backward.saved))
         return tuple(value for value in saved if value not in params)
@@ -315,7 +317,7 @@ class _LocalGraph:
     # ---- values ---------------------------------------------------------------------------------
 
     def _now(self, value: Value) -> Value:
-        """The value of a rank for a global one: behind a cast, the operand of the cast."""
+        """Return a rank's value for a global one; for a cast, the operand of the cast."""
         return self.same.get(value, value)
 
     def _all(self, values: Sequence[Value]) -> tuple[Value, ...]:
@@ -335,7 +337,7 @@ class _LocalGraph:
     # ---- operators ------------------------------------------------------------------------------
 
     def _apply(self, step: Apply) -> Apply | None:
-        """The step of a rank; None for a cast, behind which everything is as it was."""
+        """Return a rank's version of a step; None for a cast, whose result is its operand."""
         record = collective(step.op)
         if record and record.is_free and self._goes(step):
             self.same[step.outputs[0]] = self._now(step.inputs[0])
@@ -344,7 +346,7 @@ class _LocalGraph:
         body = self._body(step)
         if body is None:
             return replace(step, inputs=inputs)
-        own = self._unchanged(step, body)
+        own = self._reuse_operator(step, body)
         if own is not None:
             return replace(own, inputs=inputs)
         op = _rank_op(step.op, body, step.attrs)
@@ -354,7 +356,7 @@ class _LocalGraph:
         """Whether a move becomes one of a rank here: over several mesh axes on the last."""
         return "over" in step.attrs and axes_over(step.attrs["over"])[-1] == self.axis
 
-    def _unchanged(self, step: Apply, body: Body) -> Apply | None:
+    def _reuse_operator(self, step: Apply, body: Body) -> Apply | None:
         """The operator itself where on parts it is the same computation, only smaller.
 
         Its random draws are then a part of the global ones.
@@ -363,7 +365,7 @@ class _LocalGraph:
         attrs = {**step.attrs, **_drawn(body)}
         try:
             op = self._on_parts(step)
-            same = op and op.body(types, attrs).is_same(body)
+            same = op and op.body(types, attrs).matches(body)
         except (ShapeError, Misuse):
             return None  # parts of some operands meet the whole of others
         return replace(step, op=op, attrs=attrs) if op and same else None
@@ -380,10 +382,10 @@ class _LocalGraph:
         return origin.op.adjoint_op(operands, origin.attrs, names)
 
     def _body(self, step: Apply) -> Body | None:
-        """The computation of a rank; None if it is that of the global operator."""
+        """Return the computation of a rank; None if it equals the global operator's."""
         body = step.body(self.types)
         if step.op.family == FAMILY and "over" in step.attrs:
-            return self._moved(step, body) if self._goes(step) else None
+            return self._move_body(step, body) if self._goes(step) else None
         states = [self._state(value) for value in step.inputs]
         output_states = [self._state(value) for value in step.outputs]
         try:
@@ -399,7 +401,7 @@ class _LocalGraph:
         help = "cut another axis, or write the two mesh axes in the other order: that sends no more"
         return CutApart(step.span, step.op.glyph, self.axis, error.reason, (), (help,))
 
-    def _moved(self, step: Apply, body: Body) -> Body:
+    def _move_body(self, step: Apply, body: Body) -> Body:
         (operand,) = body.operands
         shape = local_shape(operand.shape, step.attrs["source"], self.axis)
         part = replace(operand, shape=shape)

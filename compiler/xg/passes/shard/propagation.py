@@ -20,7 +20,7 @@ from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.moves import collective
 from xg.ir.placement import CONSTANT, INVARIANT, AxisState
 from xg.ir.plan import zigzag_axes
-from xg.ir.walk import Symbols, answers, ordered
+from xg.ir.walk import Symbols, answers, sort_graphs
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, behind, entering, refuse_sends
 from xg.passes.shard.errors import refuse_chunks, refuse_move, refuse_statistics
@@ -41,7 +41,7 @@ class _Question:
 
     def matches(self, answer: PlacedCall) -> bool:
         """Whether another callee answers the same."""
-        return answer.seen == self.seen
+        return answer.caller_view == self.seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ class PlacedBlocks:
             answers = yield from _asked_again(before, kind.callees)
             if answers is not None:
                 return before.again(graph, request, answers)
-        placed, answers = yield from _noted(placer().run())
+        placed, answers = yield from _run_and_record(placer().run())
         placed = replace(placed, core=self.new_core())
-        entries.append(_remembered(placed, answers, kind.callees))
+        entries.append(_build_record(placed, answers, kind.callees))
         return placed
 
 
@@ -161,7 +161,7 @@ def _asked_again(
     return answers
 
 
-def _noted(
+def _run_and_record(
     placing: Placing,
 ) -> Generator[CallRequest, PlacedCall, tuple[PlacedCall, list[PlacedCall]]]:
     """The result of a placer, with every answer that it was given."""
@@ -175,7 +175,7 @@ def _noted(
         return finished.value, answers
 
 
-def _remembered(
+def _build_record(
     placed: PlacedCall, answers: Sequence[PlacedCall], callees: Sequence[str]
 ) -> _Before:
     places = {answer.graph.key: place for place, answer in enumerate(answers)}
@@ -185,7 +185,7 @@ def _remembered(
                 callee=callees.index(answer.request.key),
                 inputs=answer.request.inputs,
                 leaving=answer.request.leaving,
-                seen=answer.seen,
+                seen=answer.caller_view,
             )
             for answer in answers
         ),
@@ -198,7 +198,7 @@ def _remembered(
 
 
 def _entering(graph: Graph, axis: str) -> tuple[AxisState, ...]:
-    """The states of the entry's inputs: those of the plan, else replicated."""
+    """Return the states of the entry's inputs: as the plan says, or else replicated."""
     states: list[AxisState] = []
     for value in graph.inputs:
         request = graph.placement_requests.get(value, {}).get(axis)
@@ -235,7 +235,7 @@ class SeenByCallers(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The key of a graph, that of another in its place, and the symbols of that."""
+    """The key of a graph, the key of its replacement, and the replacement's symbols."""
 
     before: str
     now: str
@@ -274,13 +274,13 @@ class Elaboration:
         self._note_sizes(program, {})
         mains = (program.graphs[key] for key in program.entries)
         entry, *others = (self._answer(self._entry(main)).graph.key for main in mains)
-        graphs = ordered(self.graphs, entry, *others)
+        graphs = sort_graphs(self.graphs, entry, *others)
         return replace(program, graphs=graphs, entry=entry, others=tuple(others))
 
     def replacing(
         self, program: IRProgram, cores: Mapping[str, Core], replaced: Iterable[Replaced]
     ) -> tuple[IRProgram, list[Replaced]]:
-        """Graphs with their moves, as callers have asked for those in whose place they are.
+        """Place graphs as callers have asked for the graphs that they replace.
 
         Raises SeenByCallers where an answer is another. The program has only these graphs and what
         they call; so has the result, with what has replaced what there.
@@ -299,14 +299,14 @@ class Elaboration:
                 raise SeenByCallers  # nothing is known of what they ask
             for request in asked:
                 before, now = self.done[request], self._answer(self._instead(request, each))
-                same = now.seen == before.seen
+                same = now.caller_view == before.caller_view
                 if not (same or request.is_entry):
                     raise SeenByCallers
                 found.append(Replaced(before.graph.key, now.graph.key, each.symbols))
         if not found:
             raise SeenByCallers
         entry, *others = (each.now for each in found)
-        graphs = ordered(self.graphs, entry, *others)
+        graphs = sort_graphs(self.graphs, entry, *others)
         return replace(program, graphs=graphs, entry=entry, others=tuple(others)), found
 
     def _instead(self, request: CallRequest, replaced: Replaced) -> CallRequest:
@@ -337,7 +337,7 @@ class Elaboration:
             placed = yield from self.blocks.placing(kind, graph, request, divisions, fresh)
         else:
             placed = yield from fresh().run()
-        return self._keyed(placed)
+        return self._assign_key(placed)
 
     def _fresh(self, graph: Graph, request: CallRequest) -> BlockPlacer:
         return BlockPlacer(
@@ -350,7 +350,7 @@ class Elaboration:
         )
 
     def _note_sizes(self, program: IRProgram, outside: Mapping[str, frozenset[str]]) -> None:
-        """Note the numbers of a program, and which of them are not those of its graphs."""
+        """Note a program's numbers, and the symbols of its graphs that calls bind."""
         self.numbers = program.numbers
         for key, names in bound_by_calls(program, outside).items():
             self.bound[key] = self.bound.get(key, frozenset[str]()) | names
@@ -368,8 +368,8 @@ class Elaboration:
             self.kinds[graph.key] = self.blocks.kind(core, graph, self.source, self.axis)
         return self.kinds[graph.key]
 
-    def _keyed(self, placed: PlacedCall) -> PlacedCall:
-        """Under a key of its own, for now a number."""
+    def _assign_key(self, placed: PlacedCall) -> PlacedCall:
+        """Store a placed graph under a key of its own, for now a number."""
         key = f"{len(self.done)}"
         graph = self.graphs[key] = replace(placed.graph, key=key)
         self.names[key] = placed.request.key
@@ -384,7 +384,7 @@ def _bound(symbols: Symbols) -> frozenset[str]:
 
 
 def named(program: IRProgram, elaborations: Sequence[Elaboration]) -> IRProgram:
-    """The program under readable keys: those of the graphs that its own were made from."""
+    """Give the graphs readable keys, from the graphs that they were made from."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for key in program.graphs:

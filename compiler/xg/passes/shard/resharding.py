@@ -76,13 +76,13 @@ class Divisions:
     )
 
     def __post_init__(self) -> None:
-        """Number the symbols; the program gives those of a block's own no number."""
+        """Number the symbols; the program's numbers do not apply to a block's own."""
         others = self.sizes.local | self.bound
-        sizes = self.sizes.without(self.bound)
+        sizes = self.sizes.drop_symbols(self.bound)
         self.numbers = sizes.bind({n: v for n, v in self.given.items() if n not in others})
 
     def cuts(self, question: Question) -> tuple[int, ...]:
-        """The axes that can be cut behind the cuts of other mesh axes, counted from the end."""
+        """Return the axes that can be cut after other mesh axes cut, counted from the end."""
         if question not in self.shapes:
             shape, others = question
             self.shapes[question] = tuple(
@@ -97,17 +97,17 @@ class Divisions:
         """Whether questions have these answers here too."""
         return all(self.cuts(question) == answer for question, answer in answers.items())
 
-    def are_same(self, given: Mapping[str, int]) -> bool:
+    def fits_numbers(self, given: Mapping[str, int]) -> bool:
         """Whether all that was asked has the same answer under other numbers."""
         return Divisions(self.axis, self.sizes, given, self.bound).answer(self.shapes)
 
     def _divides(self, dim: Dim, others: list[str]) -> bool:
         key = dim, (*others, self.axis)
         if key not in self.dims:
-            self.dims[key] = self._is_whole(dim / product(map(symbol, key[1])))
+            self.dims[key] = self._is_valid_size(dim / product(map(symbol, key[1])))
         return self.dims[key]
 
-    def _is_whole(self, dim: Dim) -> bool:
+    def _is_valid_size(self, dim: Dim) -> bool:
         if any(name not in self.numbers for name in dim.symbols()):
             return True
         try:
@@ -148,7 +148,7 @@ class Bodies:
         self.asked.next_round()
         self.alike.next_round()
 
-    def typed(
+    def infer_states(
         self, step: Apply, types: Sequence[TensorType], states: Sequence[AxisState], axis: str = ""
     ) -> list[AxisState]:
         """The states of the outputs of an operator over a mesh axis, or IllTyped.
@@ -159,7 +159,7 @@ class Bodies:
         key = id(step.op), id(step.attrs), tuple(types)
         asked = self.asked.get(key)
         if asked is None:
-            asked = self.asked.put(key, self._asked(step, key[2]))
+            asked = self.asked.put(key, self._find_body(step, key[2]))
         arguments = axis, tuple(states)
         answer = asked.answers.get(arguments)
         if answer is None:
@@ -168,7 +168,7 @@ class Bodies:
             raise IllTyped(answer.reason, answer.expr, answer.places)
         return answer
 
-    def _asked(self, step: Apply, types: tuple[TensorType, ...]) -> Asked:
+    def _find_body(self, step: Apply, types: tuple[TensorType, ...]) -> Asked:
         """The body of a step; other steps that say the same have the same."""
         key = id(step.op), frozen(step.attrs), types
         asked = self.alike.get(key)
@@ -224,21 +224,21 @@ class Moves:
         return INVARIANT if self.types[value].is_float else CONSTANT
 
     def cuts(self, value: Value) -> tuple[int, ...]:
-        """The axes that can be cut, counted from the end, behind the cuts of other mesh axes."""
+        """Return the axes that can be cut, counted from the end, after other mesh axes cut."""
         elsewhere = self.elsewhere.get(value, {})
         others = tuple((a, state.axis) for a, state in elsewhere.items() if state.kind == "S")
         question = self.types[value].shape, others
         answer = self.divided[question] = self.divisions.cuts(question)
         return answer
 
-    def typed(
+    def output_states(
         self, step: Apply, inputs: Sequence[Value], states: Sequence[AxisState]
     ) -> list[AxisState]:
         """The states of an operator's outputs, or IllTyped."""
         if step.op.family == FAMILY:  # a move on another mesh axis
             return list(states)
         types = [self.types[value] for value in inputs]
-        return self.bodies.typed(step, types, states, self.axis)
+        return self.bodies.infer_states(step, types, states, self.axis)
 
     def add(self, step: Apply, outputs: Sequence[AxisState]) -> None:
         """Add a step with the states of its outputs."""
@@ -259,12 +259,12 @@ class Moves:
                 self._on_the_way(value, target, span)
                 or self._inside_gather(value, target, span)
                 or self._before(value, target, span)
-                or self._moved(value, target, span, into)
+                or self._insert_move(value, target, span, into)
             )
         return values[target]
 
     def made_again(self, value: Value, live: Container[Value]) -> tuple[Value, ...]:
-        """The values in the place of one that nothing reads any more, of those that are live."""
+        """Return the live values that replace a value that nothing reads any more."""
         found: dict[Value, None] = {}
         for each in self.resharded.get(value, {}).values():
             found |= dict.fromkeys((each,) if each in live else self.made_again(each, live))
@@ -278,7 +278,7 @@ class Moves:
         step = self.made.get(value)
         if step is None or step.op.glyph != "BC" or self.states[value] != INVARIANT:
             return None
-        if target.kind != "S" or self._needed(step, step.inputs[0], target):
+        if target.kind != "S" or self._operand_state(step, step.inputs[0], target):
             return None
         # Cast before it is repeated, it sends the sum of the small one, not parts of the large.
         return self.reshard(self.reshard(value, REPLICATED, span), target, span)
@@ -305,15 +305,17 @@ class Moves:
     def _again(
         self, step: Apply, value: Value, operands: tuple[Value, ...], state: AxisState, span: Span
     ) -> Value:
-        """The value of a step made once more, of operands of which one was moved."""
+        """Repeat a step with a moved operand, and return the new result."""
         result = Value(value.name, "edge", span)
         self.types[result] = self.types[value]
         self.elsewhere[result] = self.elsewhere.get(value, {})
         self.add(replace(step, inputs=operands, outputs=(result,)), [state])
         return result
 
-    def _moved(self, value: Value, target: AxisState, span: Span, into: Value | None) -> Value:
-        """The value behind a move of its own."""
+    def _insert_move(
+        self, value: Value, target: AxisState, span: Span, into: Value | None
+    ) -> Value:
+        """Insert a move of the value, and return the result."""
         glyph, attrs = move(self.axis, self.states[value], target)
         op = ops.table()[glyph]
         if into is None or into in self.states:
@@ -338,7 +340,7 @@ class Moves:
         if len(step.inputs) != 1 or len(step.outputs) != 1 or not self._is_layout(step):
             return None
         (operand,) = step.inputs
-        state = self._needed(step, operand, target)
+        state = self._operand_state(step, operand, target)
         if state is None:
             return None
         return self._again(step, value, (self.reshard(operand, state, span),), target, span)
@@ -359,9 +361,9 @@ class Moves:
             return step.op.family == "layout"
         return record.is_free and step.attrs["over"] != self.axis
 
-    def _needed(self, step: Apply, operand: Value, target: AxisState) -> AxisState | None:
-        """Which state of the operand gives the target, if one does for nothing more."""
-        if not self.states[operand].is_same:
+    def _operand_state(self, step: Apply, operand: Value, target: AxisState) -> AxisState | None:
+        """Find the operand's state from which the step makes the target, if there is one."""
+        if not self.states[operand].is_uniform:
             return None
         if target == REPLICATED:
             return target
@@ -376,7 +378,7 @@ class Moves:
 
     def _gives(self, step: Apply, operand: Value, state: AxisState, target: AxisState) -> bool:
         try:
-            return self.typed(step, [operand], [state]) == [target]
+            return self.output_states(step, [operand], [state]) == [target]
         except IllTyped:
             return False
 
@@ -555,11 +557,11 @@ def free_ways(error: IllTyped, refused: RefusedOperator, sizes: Sizes) -> Iterat
     if step.op.glyph == "split" and error.expr.prim == "cut":
         yield f"give the {len(step.outputs)} parts an axis of their own, and leave that whole"
     if error.expr.prim == "reshape":
-        yield from _merged(error.expr, sizes)
+        yield from _merge_hints(error.expr, sizes)
 
 
-def _merged(reshape: Expr, sizes: Sizes) -> Iterator[str]:
-    """Of axes that are merged the first may be cut."""
+def _merge_hints(reshape: Expr, sizes: Sizes) -> Iterator[str]:
+    """Suggest cutting the first of the axes that a reshape merges."""
     source, target = reshape.args[0].shape, reshape.shape
     for group in groups(source, target):
         if len(group.source) > len(group.target) == 1:
@@ -603,7 +605,7 @@ def refusal(
 
 
 def repeated(value: Value, graph: Graph) -> Value:
-    """The value that another only lays out, before its BC: the smallest, with a name if one has."""
+    """Find the value that layout steps start from; among equal sizes, prefer a named one."""
     makers = {out: step for step in graph.steps for out in step.outputs}
     found = value
     while isinstance(made := makers.get(value), Apply) and made.op.family == "layout":
@@ -617,7 +619,7 @@ def repeated(value: Value, graph: Graph) -> Value:
 
 def _fits(moves: Moves, step: Apply, inputs: Sequence[Value], states: Sequence[AxisState]) -> bool:
     try:
-        moves.typed(step, inputs, states)
+        moves.output_states(step, inputs, states)
     except IllTyped:
         return False
     return True

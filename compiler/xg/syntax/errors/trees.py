@@ -128,7 +128,7 @@ _ACCENTS: Final = {
 
 
 def _without_accents(text: str) -> str:
-    """Letters with their accents in words, as they are read: û is u_hat, é is e."""
+    """Spell letters with accents as they are read: û becomes u_hat, é becomes e."""
     parts = unicodedata.normalize("NFD", text)
     spelled = "".join(_ACCENTS.get(c, "" if unicodedata.combining(c) else c) for c in parts)
     return spelled if spelled.isidentifier() and spelled.isascii() else text
@@ -252,7 +252,7 @@ class NamelessResult(ProblemAt):
     instance: str = ""
 
     def helps(self) -> tuple[str, ...]:
-        """The label to write, with the shape that is behind the last node."""
+        """Suggest the label to write, with the shape that follows the last node."""
         if self.axes:
             return (f"a shape stands behind a name: `-> {self.node} : NAME {self.axes}`",)
         if self.instance:
@@ -271,7 +271,7 @@ class NamesInTheMiddle(ProblemAt):
 
 
 class MissingShape(ProblemAt):
-    """A declared name without a shape, and none behind it to take."""
+    """Report a declared name without a shape, and without a later name that has one to share."""
 
     code = "XG0132"
     title = "{what} {span.text!q} has no shape"

@@ -41,16 +41,16 @@ class AutogradModel:
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None
     ) -> tuple[Arrays, tuple[Arrays, int | None]]:
         """Return outputs and what `backward` needs."""
-        return self._both(params, inputs, {}, seed)[0], (inputs, seed)
+        return self._run_passes(params, inputs, {}, seed)[0], (inputs, seed)
 
     def backward(
         self, params: Arrays, saved: tuple[Arrays, int | None], d_outputs: Arrays
     ) -> Arrays:
         """Return the gradients that autograd finds."""
         inputs, seed = saved
-        return self._both(params, inputs, d_outputs, seed)[1]
+        return self._run_passes(params, inputs, d_outputs, seed)[1]
 
-    def _both(
+    def _run_passes(
         self, params: Arrays, inputs: Arrays, cotangents: Arrays, seed: int | None
     ) -> tuple[Arrays, Arrays]:
         wanted = inspect.signature(self.module.init).parameters
@@ -269,7 +269,7 @@ def _where(expr: Expr, sizes: Sizes, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _reduce(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
-    axes, keep = expr.axes(), expr.typed("keep", bool)
+    axes, keep = expr.axes(), expr.typed_attr("keep", bool)
     if expr.prim == "sum":
         wide = x if x.is_floating_point() else x.to(torch.int64)
         return wide.sum(axes, keepdim=keep) if axes else wide
@@ -282,13 +282,13 @@ def _contract(expr: Expr, sizes: Sizes, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _cut(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
-    axis = expr.typed("axis", int)
+    axis = expr.typed_attr("axis", int)
     start = _size(expr.attr("start"), sizes)
     return x.narrow(axis, start, _size(expr.shape[axis], sizes))
 
 
 def _pad(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
-    axis, start = expr.typed("axis", int), _size(expr.attr("start"), sizes)
+    axis, start = expr.typed_attr("axis", int), _size(expr.attr("start"), sizes)
     shape = _shape(expr, sizes)
     before, after = list(x.shape), list(x.shape)
     before[axis], after[axis] = start, shape[axis] - start - x.shape[axis]
@@ -298,7 +298,7 @@ def _pad(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
 
 
 def _window(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
-    axis = expr.typed("axis", int)
+    axis = expr.typed_attr("axis", int)
     length, count, width, stride, dilation, before = _window_sizes(expr, sizes)
     flat = x.movedim(axis, 0)
     zero = torch.zeros((1, *flat.shape[1:]), dtype=x.dtype)
@@ -312,7 +312,7 @@ def _window(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
 
 
 def _overlap(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
-    axis = expr.typed("axis", int)
+    axis = expr.typed_attr("axis", int)
     length, count, width, stride, dilation, before = _window_sizes(expr, sizes)
     parts = x.movedim((axis - 1, axis), (0, 1))
     rows = [torch.zeros(parts.shape[2:], dtype=x.dtype) for _ in range(length)]

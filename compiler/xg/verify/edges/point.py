@@ -35,7 +35,7 @@ ROUNDING: Final = frozenset({"contract", "sum", "mean", "div", "pow", *FUNCTIONS
 
 
 class Passes(Protocol):
-    """Both passes of a program on arrays."""
+    """A program on arrays: its forward and its backward pass."""
 
     def forward(
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None
@@ -103,11 +103,11 @@ class Point:
         def level(x: Array) -> Array:
             return random.choice(levels, x.shape)
 
-        return self._moved("ties", level)
+        return self._map_floats("ties", level)
 
     def zeros(self) -> Point:
         """The same with nothing but zeros."""
-        return replace(self._moved("zeros", np.zeros_like), lacking=True)
+        return replace(self._map_floats("zeros", np.zeros_like), lacking=True)
 
     def rounded(self, dtype: str) -> Point:
         """The same in a type with fewer bits, which holds all of its numbers exactly."""
@@ -115,7 +115,7 @@ class Point:
         def rounded(x: Array) -> Array:
             return round_to(x, dtype)
 
-        return replace(self._moved(dtype, rounded), dtype=dtype)
+        return replace(self._map_floats(dtype, rounded), dtype=dtype)
 
     def with_largest_integers(self) -> Point:
         """The same with integers at both ends of their ranges, most of them next to the upper."""
@@ -133,7 +133,7 @@ class Point:
         vars(point).update(expected=self.expected, cotangents=self.cotangents)
         return point
 
-    def _moved(self, edge: str, move: Callable[[Array], Array]) -> Point:
+    def _map_floats(self, edge: str, move: Callable[[Array], Array]) -> Point:
         """The same with all floats moved; a variance among the parameters stays positive."""
         statistics = frozen_paths(self.program)
 
@@ -180,7 +180,7 @@ class Point:
         names = [name for name, x in outputs.items() if x.dtype.kind == "f"]
         names = names[1:] if self.lacking and len(names) > 1 else names
         drawn = {name: random.standard_normal(outputs[name].shape) for name in names}
-        return drawn if self.dtype is None else _round_all(drawn, self.dtype)
+        return drawn if self.dtype is None else _round_arrays(drawn, self.dtype)
 
     @cached_property
     def expected(self) -> Expectation:
@@ -208,7 +208,7 @@ class Point:
         return {name: largest(x - y) for name, (x, y) in pairs.items() if x.dtype.kind == "f"}
 
     @property
-    def undefined(self) -> str | None:
+    def undefined_output(self) -> str | None:
         """The first output that has no number here; an infinity is one."""
         outputs = self._run[0].items()
         return next((n for n, x in outputs if x.dtype.kind == "f" and np.isnan(x).any()), None)
@@ -355,12 +355,12 @@ def largest(x: Array) -> float:
 
 
 def round_to(x: Array, dtype: str) -> Array:
-    """The numbers of a type next to those of an array, in float64."""
+    """Convert an array to numbers that a type can represent, and return them as float64."""
     if dtype != "bfloat16":
         return x.astype(dtype).astype(np.float64)
     bits = np.asarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
     return bits.view(np.float32).astype(np.float64)
 
 
-def _round_all(arrays: Arrays, dtype: str) -> Arrays:
+def _round_arrays(arrays: Arrays, dtype: str) -> Arrays:
     return {name: round_to(x, dtype) for name, x in arrays.items()}

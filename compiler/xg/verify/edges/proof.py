@@ -42,7 +42,7 @@ class Form:
     _typed: dict[str | None, Passes] = field(default_factory=dict[str | None, Passes], repr=False)
 
     def passes(self, point: Point) -> Passes:
-        """Both passes on the arrays of a point, computed in its type of floats."""
+        """Return the forward and backward pass on a point's arrays, in its type of floats."""
         if self.autograd:
             model = named("xg.verify.edges.autograd_model:AutogradModel")
             graphs = point.program
@@ -137,13 +137,13 @@ class _Trial:
     def has_values(self, point: Point) -> bool:
         """Whether the interpreter gives numbers at a point; if not, the edge is left out."""
         try:
-            undefined = point.undefined
+            undefined = point.undefined_output
             gradient = None if undefined else point.undefined_gradient
         except (ArithmeticError, LookupError, ValueError) as error:
-            self.note(point, "the interpreter", Mismatch("", f"stops: {_said(error)}"))
+            self.note(point, "the interpreter", Mismatch("", f"stops: {_error_line(error)}"))
             return False
         if undefined is not None:
-            self.left_out[point.edge] = _why_undefined(point, undefined)
+            self.left_out[point.edge] = _explain_nan(point, undefined)
             return False
         if gradient is not None:
             self.left_out[f"d{gradient} at {point.edge}"] = "it is not finite there"
@@ -155,7 +155,7 @@ class _Trial:
         try:
             return point.check(form.passes(point))
         except Exception as error:  # whatever wrong code does
-            return Mismatch("", f"stops: {_said(error)}")
+            return Mismatch("", f"stops: {_error_line(error)}")
 
     def note(self, point: Point, form: str, mismatch: Mismatch | None) -> None:
         """Keep the first difference of a form at an edge."""
@@ -174,7 +174,7 @@ def try_edges(
     domain: str = "",
     wide: Program | None = None,
 ) -> EdgeProof:
-    """Try the edges of a program whose sizes have numbers; `fixed` are those of file and settings.
+    """Try a program's edges at these sizes; the file or a setting sets the `fixed` ones.
 
     `domain` is that of the proof: where a logarithm needs inputs above 0 ties are above 0 too.
     `wide` is the program with larger ranges of integers, if it can have any.
@@ -183,7 +183,7 @@ def try_edges(
     graphs = replace(program.graphs, numbers={**program.graphs.numbers, **sizes})
     base = point_at(graphs, seed, domain)
     for number in range(DRAWS):
-        trial.hold(_within(base.tied(number), domain))
+        trial.hold(_map_to_domain(base.tied(number), domain))
     trial.hold(base.zeros())
     _try_witness(trial, base)
     _try_lengths(trial, base, sizes, free_axes(graphs, fixed), domain)
@@ -192,9 +192,9 @@ def try_edges(
     _try_floats(trial, base, domain)
     if any(form.backend.name == COMPILED for form in trial.forms):
         trial.tried[JIT] = None
-    others = list(_others(backends))
+    others = list(_untried_backends(backends))
     if others:
-        trial.left_out[_listed(others)] = f"add --against {','.join(others)}"
+        trial.left_out[_join_words(others)] = f"add --against {','.join(others)}"
     return EdgeProof(
         tuple(trial.tried),
         tuple(backends),
@@ -207,10 +207,10 @@ def try_edges(
 def point_at(program: IRProgram, seed: int, domain: str = "", edge: str = "") -> Point:
     """Numbers in general position; every size of the program has a number."""
     params, inputs = interpret.initial(program, seed), invented.inputs(program, seed)
-    return _within(Point(edge, program, params, inputs, seed, seed), domain)
+    return _map_to_domain(Point(edge, program, params, inputs, seed, seed), domain)
 
 
-def _within(point: Point, domain: str) -> Point:
+def _map_to_domain(point: Point, domain: str) -> Point:
     """A point with inputs in a domain, which leaves what is equal equal."""
     moved = {n: DOMAINS[domain](x) if x.dtype.kind == "f" else x for n, x in point.inputs.items()}
     return replace(point, inputs=moved)
@@ -222,11 +222,11 @@ def _try_witness(trial: _Trial, base: Point) -> None:
         return
     for point in (*(base.tied(number) for number in range(DRAWS)), base.zeros()):
         plain = replace(point, seed=None)
-        if plain.undefined is None:
-            trial.note(plain, "torch's autograd", witnessed(plain))
+        if plain.undefined_output is None:
+            trial.note(plain, "torch's autograd", compare_with_autograd(plain))
 
 
-def witnessed(point: Point) -> Mismatch | None:
+def compare_with_autograd(point: Point) -> Mismatch | None:
     """How torch's autograd differs from the interpreter at a point without dropout."""
     function = named("xg.verify.edges.autograd_model:autograd")
     autograd = cast(Callable[..., tuple[Arrays, Arrays]], function)
@@ -238,7 +238,7 @@ def witnessed(point: Point) -> Mismatch | None:
 
 
 def _is_random(program: IRProgram) -> bool:
-    """Whether a program draws numbers, as dropout does."""
+    """Return whether a program draws random numbers, for example for dropout."""
     return any(
         expr.prim in RANDOM
         for graph in program.graphs.values()
@@ -316,12 +316,12 @@ def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
             trial.note(draws[-1], form.name, mismatch)
 
 
-def _others(chosen: Sequence[str]) -> Iterator[str]:
+def _untried_backends(chosen: Sequence[str]) -> Iterator[str]:
     """The backends that are there and were not asked for."""
-    return (n for n, each in backends().items() if n not in chosen and each.is_installed)
+    return (n for n, each in backends().items() if n not in chosen and each.has_library)
 
 
-def _why_undefined(point: Point, output: str) -> str:
+def _explain_nan(point: Point, output: str) -> str:
     try:
         refuse_nan(point.program, point.params, point.exact, point.seed or 0)
     except RunError as error:
@@ -329,11 +329,11 @@ def _why_undefined(point: Point, output: str) -> str:
     return f"{output} has no number there"
 
 
-def _said(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """An error in one line."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_words(names: Sequence[str]) -> str:
     return " and ".join(names)

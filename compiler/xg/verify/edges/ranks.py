@@ -48,7 +48,7 @@ class _RankTrial:
     def hold(self, programs: Prepared, points: Sequence[Point]) -> None:
         """Compare ranks with one device at points of one edge, until they differ."""
         for point in points:
-            if point.undefined is not None or point.undefined_gradient is not None:
+            if point.undefined_output is not None or point.undefined_gradient is not None:
                 if point.edge not in self.tried:
                     self.left_out[point.edge] = "a result or a gradient is not finite there"
                 continue

@@ -56,7 +56,7 @@ class Recomputation:
         """The inputs [as the block declares them]."""
         main = self.document.program.main
         return {
-            str(value.name): self._given(str(value.name), main.types[value])
+            str(value.name): self._given_array(str(value.name), main.types[value])
             for value in main.inputs
         }
 
@@ -67,7 +67,7 @@ class Recomputation:
         for path, param, graph, symbols in param_specs(self.document.program):
             type_ = graph.sizes.expand_type(param.type).substitute(symbols)
             if path in self.document.givens:
-                arrays[path] = self._given(path, type_)
+                arrays[path] = self._given_array(path, type_)
             else:
                 shape = tuple(dim.evaluate(self.document.sizes) for dim in type_.shape)
                 arrays[path] = np.full(shape, 1.0 if param.start == "ones" else 0.0)
@@ -96,7 +96,7 @@ class Recomputation:
             outputs, record = interpreter.forward(inputs)
         return ExampleRun(self, interpreter, outputs, record)
 
-    def _given(self, name: str, type_: TensorType) -> Array:
+    def _given_array(self, name: str, type_: TensorType) -> Array:
         values = array(self.document.givens[name])
         return values if type_.is_float else values.astype(np.int64)
 
@@ -204,7 +204,7 @@ def judge(document: BoundExample) -> Iterator[Judged]:
             claim,
             printed,
             _verdict(printed, true.value(claim.target), allowed),
-            _from_printed(recomputation, claim, others, printed, allowed),
+            _printed_verdict(recomputation, claim, others, printed, allowed),
         )
         before[edge] = claim
 
@@ -214,7 +214,7 @@ def _verdict(printed: Array, value: Array, allowed: Array) -> Verdict:
         return Verdict(value, np.abs(printed - value), allowed)
 
 
-def _from_printed(
+def _printed_verdict(
     recomputation: Recomputation,
     claim: Claim,
     before: Mapping[Edge, Claim],
@@ -228,20 +228,20 @@ def _from_printed(
     used = [
         edge
         for edge in before
-        if claim.target.gradient or edge in _reached(main, claim.target, before)
+        if claim.target.gradient or edge in _printed_sources(main, claim.target, before)
     ]
     if sum(overrides[edge].size for edge in used) > NUDGES_AT_MOST:
         return None
     slack = np.zeros(printed.shape)
     for edge in used:
-        for nudged in _nudged(overrides[edge], before[edge].allowed):
+        for nudged in _nudge_numbers(overrides[edge], before[edge].allowed):
             moved = recomputation.run({**overrides, edge: nudged}).value(claim.target)
             with np.errstate(all="ignore"):
                 slack = slack + np.abs(moved - value)
     return _verdict(printed, value, allowed + slack)
 
 
-def _nudged(values: Array, allowed: Sequence[float]) -> Iterator[Array]:
+def _nudge_numbers(values: Array, allowed: Sequence[float]) -> Iterator[Array]:
     """The array with one number moved by what it may be off, for each of its numbers."""
     for place, step in enumerate(allowed):
         moved = values.copy()
@@ -249,7 +249,7 @@ def _nudged(values: Array, allowed: Sequence[float]) -> Iterator[Array]:
         yield moved
 
 
-def _reached(main: Graph, target: ClaimTarget, before: Mapping[Edge, Claim]) -> set[Edge]:
+def _printed_sources(main: Graph, target: ClaimTarget, before: Mapping[Edge, Claim]) -> set[Edge]:
     """The printed edges that a forward value is computed from, without any in between.
 
     Everything printed inside of calls counts, without a closer look.
@@ -283,7 +283,7 @@ class CheckedDocument:
 
     @property
     def passed(self) -> bool:
-        """Whether every claim is as the document says, and every gradient that of the loss."""
+        """Return whether all claims are as marked, and all claimed gradients match the loss."""
         proven = all(row.verdict != "failed" for row in self.differences.values())
         return proven and all(claim.passed for claim in self.claims)
 

@@ -55,7 +55,7 @@ def part_of(whole: Array, rank: int, ranks: int, over: str, axis: int) -> Array:
 
 
 def whole_of(parts: Sequence[Array], over: str, axis: int) -> Array:
-    """The axis of which all ranks have these parts."""
+    """Assemble a whole axis from the parts of all ranks."""
     if not is_zigzag(over):
         return np.concatenate(parts, axis)
     halves = [np.split(part, 2, axis) for part in parts]
@@ -82,7 +82,7 @@ class KnownSizes(Protocol):
 
 def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
     """Each position's neighbourhood, 0 beyond the ends."""
-    axis = expr.typed("axis", int)
+    axis = expr.typed_attr("axis", int)
     positions = _positions(expr, numbers)
     one = [1 if i == axis % x.ndim else length for i, length in enumerate(x.shape)]
     beyond = np.zeros(one, x.dtype)
@@ -91,7 +91,7 @@ def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
 
 def overlap(expr: Expr, numbers: KnownSizes, windows: Array) -> Array:
     """The sum of windows where they lie over each other."""
-    axis = expr.typed("axis", int)
+    axis = expr.typed_attr("axis", int)
     result = np.zeros(numbers.shape(expr.shape), dtype=windows.dtype)
     to, source = np.moveaxis(result, axis, 0), np.moveaxis(windows, (axis - 1, axis), (0, 1))
     for (j, i), position in np.ndenumerate(_positions(expr, numbers)):
@@ -102,11 +102,13 @@ def overlap(expr: Expr, numbers: KnownSizes, windows: Array) -> Array:
 
 def _positions(expr: Expr, numbers: KnownSizes) -> Array:
     """The position of each element (window, then element); the first beyond the axis for none."""
-    return _placed(*(numbers.size(expr.attr(name)) for name in WINDOW_SIZES))
+    return _window_positions(*(numbers.size(expr.attr(name)) for name in WINDOW_SIZES))
 
 
 @lru_cache(REMEMBERED)
-def _placed(length: int, count: int, width: int, stride: int, dilation: int, before: int) -> Array:
+def _window_positions(
+    length: int, count: int, width: int, stride: int, dilation: int, before: int
+) -> Array:
     found = np.array(
         [[j * stride + i * dilation - before for i in range(width)] for j in range(count)],
         dtype=int,
@@ -297,7 +299,7 @@ def _erf(x: Array) -> Array:
 
 
 def _maximum(expr: Expr, context: Context, a: Array, b: Array) -> Array:
-    """Of the two zeros NumPy gives either, but |x| is never -0."""
+    """Return the maximum; NumPy may choose either zero of two, but |x| is never -0."""
     return np.abs(a) if is_absolute(expr) else np.maximum(a, b)
 
 
@@ -337,28 +339,28 @@ def _broadcast(expr: Expr, context: Context, x: Array) -> Array:
 
 
 def _concat(expr: Expr, context: Context, *parts: Array) -> Array:
-    return np.concatenate(parts, axis=expr.typed("axis", int))
+    return np.concatenate(parts, axis=expr.typed_attr("axis", int))
 
 
 def _stretch(expr: Expr, context: Context, length: int) -> tuple[Any, ...]:
     start = context.size(expr.attr("start"))
     index: list[Any] = [slice(None)] * expr.rank
-    index[expr.typed("axis", int)] = slice(start, start + length)
+    index[expr.typed_attr("axis", int)] = slice(start, start + length)
     return tuple(index)
 
 
 def _cut(expr: Expr, context: Context, x: Array) -> Array:
-    return x[_stretch(expr, context, context.size(expr.shape[expr.typed("axis", int)]))]
+    return x[_stretch(expr, context, context.size(expr.shape[expr.typed_attr("axis", int)]))]
 
 
 def _pad(expr: Expr, context: Context, x: Array) -> Array:
     result = np.zeros(context.shape(expr.shape), dtype=x.dtype)
-    result[_stretch(expr, context, x.shape[expr.typed("axis", int)])] = x
+    result[_stretch(expr, context, x.shape[expr.typed_attr("axis", int)])] = x
     return result
 
 
 def _dropout_keep(expr: Expr, context: Context, x: Array) -> Array:
-    """The mask of the whole tensor, of which a rank takes its part."""
+    """Draw the mask of the whole tensor, and return this rank's part."""
     if context.key is None:
         return np.ones(x.shape, dtype=bool)
     cuts: Any = expr.attr("cuts")
@@ -407,7 +409,7 @@ def _over(expr: Expr) -> str:
 
 def _exchange(expr: Expr, context: Context, x: Array) -> Array:
     """Ask the mesh for the result of a collective, which it has under the primitive's name."""
-    axes = (expr.typed(name, int) for name in PRIMITIVES[expr.prim].axes)
+    axes = (expr.typed_attr(name, int) for name in PRIMITIVES[expr.prim].axes)
     return getattr(context.ranks(), expr.prim)(x, _over(expr), *axes)
 
 
@@ -416,14 +418,14 @@ def _part(x: Array, mesh: Mesh, over: str, axis: int) -> Array:
 
 
 def _shard_slice(expr: Expr, context: Context, x: Array) -> Array:
-    return _part(x, context.ranks(), _over(expr), expr.typed("axis", int))
+    return _part(x, context.ranks(), _over(expr), expr.typed_attr("axis", int))
 
 
 def _pad_from_shard(expr: Expr, context: Context, x: Array) -> Array:
     mesh, over = context.ranks(), _over(expr)
     parts = [np.zeros_like(x) for _ in range(mesh.size(over))]
     parts[mesh.rank(over)] = x
-    return whole_of(parts, over, expr.typed("axis", int))
+    return whole_of(parts, over, expr.typed_attr("axis", int))
 
 
 def _first_rank_only(expr: Expr, context: Context, x: Array) -> Array:
@@ -441,7 +443,7 @@ def _owns_index(expr: Expr, context: Context, ids: Array) -> Array:
 
 
 def _rows_of_rank(expr: Expr, context: Context) -> Array:
-    """The rows that a rank has of a table, of which each has as many."""
+    """Return the table rows that this rank holds; every rank holds equally many."""
     mesh, over = context.ranks(), _over(expr)
     return _part(np.arange(context.size(expr.attr("rows")) * mesh.size(over)), mesh, over, 0)
 

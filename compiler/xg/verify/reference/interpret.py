@@ -44,7 +44,7 @@ def bind_sizes(
     """
     graph = program.main
     numbers = dict(graph.sizes.bind(program.numbers))
-    given = dict(_given(graph, arrays, states or {}))
+    given = dict(_input_arrays(graph, arrays, states or {}))
     for value, array in given.items():
         for dim, length in zip(graph.types[value].shape, array.shape, strict=True):
             name, parts = graph.sizes.symbol_and_divisors(dim)
@@ -58,7 +58,7 @@ def bind_sizes(
     for path, shape in SizeSources.of(program).inner(graph).items():
         if path in arrays and arrays[path].ndim == len(shape):
             shapes.setdefault(shape, arrays[path].shape)
-    numbers |= _implied(graph, shapes, numbers)
+    numbers |= _solve_symbols(graph, shapes, numbers)
     for value, array in given.items():
         _check(graph, value, array, numbers)
     return numbers
@@ -111,7 +111,7 @@ def rebind(call: Call, caller: Graph, callee: Graph, numbers: Mapping[str, int])
     return callee.sizes.bind(_free(callee, {**own, **outer, **inner}))
 
 
-def _given(
+def _input_arrays(
     graph: Graph, arrays: Mapping[str, Array], states: Mapping[str, Array]
 ) -> Iterator[tuple[Value, Array]]:
     """Yield the arrays that a graph reads, each with as many axes as its type."""
@@ -138,7 +138,7 @@ def _divisor(dim: Dim, length: int, numbers: Mapping[str, int]) -> dict[str, int
     return {missing[0]: whole.evaluate(numbers) // length}
 
 
-def _implied(
+def _solve_symbols(
     graph: Graph, shapes: Mapping[Shape, tuple[int, ...]], numbers: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the numbers that formulas say, each shape with lengths: by 2*T, how large T is."""
@@ -216,7 +216,7 @@ class Record:
     reverse: dict[Value, Array] = field(default_factory=dict[Value, Array])
 
     def runs(self) -> Iterator[Record]:
-        """This run and those of all calls, callers first."""
+        """Yield this run and the runs of all its calls, callers first."""
         first: list[Record] = [self]
         return level_by_level(first, lambda run: chain.from_iterable(run.calls.values()))
 

@@ -163,7 +163,7 @@ def inputs(program: IRProgram, seed: int) -> dict[str, Array]:
 def cotangents(
     outputs: Mapping[str, Array], seed: int, names: Iterable[str] | None = None
 ) -> dict[str, Array]:
-    """Drawn arrays of the cotangents of all float outputs, or of those named."""
+    """Draw cotangents for all float outputs, or for the named ones."""
     differentiated = outputs if names is None else names
     return {
         name: _cotangent(name, outputs[name].shape).array(seed)

@@ -32,11 +32,11 @@ def forward(
 ) -> tuple[Expr, dict[str, Expr]]:
     """``Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x)``."""
     g = _chosen(contract(x, w_in, _spec("d,ndf->nf", x)), e).named("g")
-    h, caches = _activated(g, form), {"g": g}
+    h, caches = _apply_activation(g, form), {"g": g}
     if w_up is not None:
         u = _chosen(contract(x, w_up, _spec("d,ndf->nf", x)), e).named("u")
         h, caches = h * u, {"g": g, "u": u}
-    sums = _by_expert(_beside(p) * h, e, w_in).named("sums")
+    sums = _by_expert(_add_last_axis(p) * h, e, w_in).named("sums")
     return contract(sums, w_out, _spec("nf,nfd->d", x)), caches
 
 
@@ -55,9 +55,9 @@ def adjoint(
 ) -> tuple[Expr | None, ...]:
     """The product rule, on what each choice of a row has kept."""
     slope = _chosen(contract(dy, w_out, _spec("d,nfd->nf", x)), e).named("slope")
-    a = _activated(g, form).named("a")
+    a = _apply_activation(g, form).named("a")
     h = (a if u is None else a * u).named("h")
-    dh = (_beside(p) * slope).named("dh")
+    dh = (_add_last_axis(p) * slope).named("dh")
     adjoint_of = _activation(form).adjoint
     assert adjoint_of
     (dg,) = adjoint_of(dh if u is None else dh * u, g, **_words(form))
@@ -69,7 +69,7 @@ def adjoint(
         dups = _by_expert(dh * a, e, w_in).named("dups")
         dx = dx + contract(dups, w_up, _spec("nf,ndf->d", x))
         dw_up = contract(x, dups, _sums("d,nf->ndf", x))
-    sums = _by_expert(_beside(p) * h, e, w_in).named("sums")
+    sums = _by_expert(_add_last_axis(p) * h, e, w_in).named("sums")
     return (
         dx,
         reduce_sum(slope * h, keep=False),
@@ -80,7 +80,7 @@ def adjoint(
 
 
 def _chosen(each: Expr, e: Expr) -> Expr:
-    """Of what all experts give a row that of the k which it chose."""
+    """Select the results of the k experts that a row chose, among the results of all experts."""
     return gather(each, e, e.rank - 1)
 
 
@@ -89,7 +89,7 @@ def _by_expert(rows: Expr, e: Expr, w: Expr) -> Expr:
     return scatter_add(rows, e, w.shape[0], e.rank - 1)
 
 
-def _beside(p: Expr) -> Expr:
+def _add_last_axis(p: Expr) -> Expr:
     return reshape(p, (*p.shape, ONE))
 
 
@@ -102,7 +102,7 @@ def _words(form: str) -> dict[str, str]:
     return {"form": "tanh"} if form == "gelu" else {}
 
 
-def _activated(g: Expr, form: str) -> Expr:
+def _apply_activation(g: Expr, form: str) -> Expr:
     return _activation(form).forward(g, **_words(form))
 
 
@@ -162,12 +162,12 @@ def _sums_over(last: Apply, inside: Inside, axis: int) -> bool:
     y, weights = (inside.types[value].shape for value in last.inputs)
     body = last.body(inside.types)
     return any(
-        Body(body.operands, body.outputs).is_same(_weighted(body, y, weights, axis, turn))
+        Body(body.operands, body.outputs).matches(_weighted_sum(body, y, weights, axis, turn))
         for turn in (False, True)
     )
 
 
-def _weighted(body: Body, y: Shape, weights: Shape, axis: int, turned: bool) -> Body:
+def _weighted_sum(body: Body, y: Shape, weights: Shape, axis: int, turned: bool) -> Body:
     names = [str(expr.name) for expr in body.operands]
     rows, shares = operand(names[0], y), operand(names[1], weights)
     beside = reshape(shares, (*weights, ONE))
@@ -195,7 +195,7 @@ def _unit(h: Value, inside: Inside, axis: int) -> Unit | None:
     gate, up = (*last.inputs, None)[:2]
     form, steps = "silu", (last,)
     if last.op.glyph != "SwiGLU":
-        act, up = _gated(last, inside)
+        act, up = _find_activation(last, inside)
         if act is None or (act.op.glyph == "GELU" and act.attrs["form"] != "tanh"):
             return None
         (gate,) = act.inputs
@@ -213,7 +213,7 @@ def _unit(h: Value, inside: Inside, axis: int) -> Unit | None:
     return (repeat, *first, *steps), repeat.inputs[0], matrices, form
 
 
-def _gated(last: Apply, inside: Inside) -> tuple[Apply | None, Value | None]:
+def _find_activation(last: Apply, inside: Inside) -> tuple[Apply | None, Value | None]:
     """The activation of a step that is one, or multiplies one by another value, and that value."""
     if last.op.glyph != "⊙":
         return last, None

@@ -1,4 +1,4 @@
-"""A product with a matrix and the bias behind it, ``• ⊕<-BC(b)``, at once."""
+"""Fuse a product with a matrix and the bias after it, ``• ⊕<-BC(b)``."""
 
 from __future__ import annotations
 

@@ -85,14 +85,14 @@ def _hiding(value: Value, inside: Inside) -> tuple[list[Apply], Band | None]:
     steps, band = list[Apply](), Band()
     while band is not None and value in inside.makers:
         step = inside.maker(value, inside.makers[value].op.glyph)
-        seen = step and _seen(step, steps, inside)
+        seen = step and _visible_keys(step, steps, inside)
         if step is None or seen is None:
             break
-        band, steps, value = band.within(seen), [step, *steps], step.inputs[0]
+        band, steps, value = band.intersect(seen), [step, *steps], step.inputs[0]
     return steps, band
 
 
-def _seen(step: Apply, others: list[Apply], inside: Inside) -> Band | None:
+def _visible_keys(step: Apply, others: list[Apply], inside: Inside) -> Band | None:
     """The keys that one step leaves; None if it does more than hide scores."""
     if step.op.glyph != "SM":
         return band_of(step.body(inside.types))

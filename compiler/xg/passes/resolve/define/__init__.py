@@ -78,7 +78,7 @@ def refuse_habits(call: ast.Call, signature: DefinedSignature) -> None:
 
 
 def compared(call: ast.Call, signature: DefinedSignature, problem: Problem) -> Problem:
-    """A missing comparison with the call as it is with one: integers below 2 are 1 where one is."""
+    """Add the corrected call to a missing comparison: `equal(i, 1)` for bits, else `x > 0`."""
     if not isinstance(problem, MisplacedComparison) or not problem.wanted:
         return problem
     written = problem.span.text
@@ -138,7 +138,7 @@ class Trace:
             case ast.Number(value=value):
                 return BodyValue(as_scalar(value))
             case ast.Path():
-                return self._named(expr)
+                return self._look_up(expr)
             case ast.Call():
                 return self._call(expr)
             case ast.Arithmetic():
@@ -166,7 +166,7 @@ class Trace:
             raise Wrong(MisplacedComparison(expr.span, wanted=False))
         return part
 
-    def _named(self, path: ast.Path) -> BodyValue:
+    def _look_up(self, path: ast.Path) -> BodyValue:
         name = path.name
         if name in self.known:
             self.read.add(name)
@@ -217,7 +217,7 @@ class Trace:
             raise Wrong(WrongArguments(call.span, form, help if other else ()))
         first = call.arguments[0].value if call.arguments else None
         start = self.number(first).value if first else as_scalar(0.0)
-        if not (isinstance(start, Scalar) and start.is_whole):
+        if not (isinstance(start, Scalar) and start.is_integral):
             what = "a start made of sizes and whole numbers"
             raise Wrong(WrongArguments((first or call).span, what))
         (place,) = self._places(axis)
@@ -325,7 +325,7 @@ def define(definition: ast.OpDef) -> Op:
         rehearsal = _rehearse(definition, signature)
     except Wrong as wrong:
         raise DiagnosticError.of(wrong.problem) from None
-    _refuse_unused(definition, rehearsal)
+    _refuse_unused_names(definition, rehearsal)
     return _operator(definition, signature, own, rehearsal)
 
 
@@ -456,7 +456,7 @@ def _operands(signature: DefinedSignature, shapes: Sequence[Shape]) -> list[Expr
     return [operand(slot.name, shape, slot.kind) for slot, shape in pairs]
 
 
-def _refuse_unused(definition: ast.OpDef, rehearsal: Trace) -> None:
+def _refuse_unused_names(definition: ast.OpDef, rehearsal: Trace) -> None:
     named = (*definition.data, *definition.own, *definition.bindings)
     unused = [part for part in named if part.name.name not in rehearsal.read]
     if unused:

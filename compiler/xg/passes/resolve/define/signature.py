@@ -115,15 +115,15 @@ def elementwise(prim: str, left: BodyValue, right: BodyValue) -> BodyValue:
     values, axes = (left.value, right.value), left.axes | right.axes
     if all(value.kind != "int" for value in values if isinstance(value, Expr)):
         return BodyValue(binary(prim, *values), axes)
-    if prim != "div" and all(map(_is_whole, values)):
+    if prim != "div" and all(map(_is_integer, values)):
         operands = [value if isinstance(value, Expr) else integer(value) for value in values]
     else:
         operands = [as_float(value) if isinstance(value, Expr) else value for value in values]
     return BodyValue(binary(prim, *operands), axes)
 
 
-def _is_whole(value: Expr | Scalar) -> bool:
-    return value.kind == "int" if isinstance(value, Expr) else value.is_whole
+def _is_integer(value: Expr | Scalar) -> bool:
+    return value.kind == "int" if isinstance(value, Expr) else value.is_integral
 
 
 def _logical(call: ast.Call, name: str, conditions: Sequence[BodyValue]) -> BodyValue:
@@ -249,13 +249,13 @@ class DefinedSignature:
         try:
             return self._bound(shapes, spell)
         except Misuse as misuse:
-            if len(self.data) == PAIR and self._fits_turned(shapes, spell):
+            if len(self.data) == PAIR and self._fits_reverse_order(shapes, spell):
                 order = " and ".join(slot.name for slot in self.data)
                 help = (f"turn the operands round: they are {order}",)
                 raise Misuse(misuse.message, misuse.notes, help) from None
             raise
 
-    def _fits_turned(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> bool:
+    def _fits_reverse_order(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> bool:
         try:
             self._bound((*shapes[:PAIR][::-1], *shapes[PAIR:]), spell)
         except Misuse:
@@ -265,7 +265,7 @@ class DefinedSignature:
     def _bound(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> Lengths:
         lengths: dict[str, Shape] = {}
         for place, (slot, shape) in enumerate(zip(self.slots, shapes, strict=True)):
-            for axis, length in self._matched(slot, shape, place, spell):
+            for axis, length in self._match_axes(slot, shape, place, spell):
                 earlier = lengths.setdefault(axis, length)
                 if earlier != length:
                     both = f"{spell(earlier)} and {spell(length)}"
@@ -296,7 +296,7 @@ class DefinedSignature:
             f"`..` is the same axes in every operand: leave it out where there are none, {meant}",
         )
 
-    def _matched(
+    def _match_axes(
         self, slot: Slot, shape: Shape, place: int, spell: Callable[[Shape], str]
     ) -> Iterator[tuple[str, Shape]]:
         named = [axis for axis in slot.axes if axis != REST]

@@ -1,4 +1,4 @@
-"""The meaning of every primitive over the integers modulo a prime; `evaluate` has that of floats.
+"""Define every primitive over the integers modulo a prime; `evaluate` defines it for floats.
 
 Primitives that only move numbers, compare them or draw dropout's mask are the same for floats.
 Integers stay integers. A maximum is that of the residues' order, so the maximum of parts is that of
@@ -67,7 +67,7 @@ class Field:
         return (x + self.half) % self.prime - self.half
 
     def wrap_sum(self, x: Array) -> Array:
-        """Sums of two residues, of which each may be -inf."""
+        """Wrap sums of two residues, each of them possibly -inf."""
         if not hides(x):
             return self.wrap(x)
         return np.where(x <= HIDDEN, MINUS_INFINITY, self.wrap(x))
@@ -150,7 +150,7 @@ def contract(field: Field, spec: str, a: Array, b: Array) -> Array:
         return _in_blocks(field, _Letters(left, right, output), a, b)
     assert terms <= MANY
     upper, lower = (np.einsum(spec, part, b) for part in _parts(a))
-    return _joined(field, np.asarray(upper), np.asarray(lower))
+    return _join_limbs(field, np.asarray(upper), np.asarray(lower))
 
 
 def _parts(x: Array) -> tuple[Array, Array]:
@@ -159,7 +159,7 @@ def _parts(x: Array) -> tuple[Array, Array]:
     return upper, x - (upper << LIMB)
 
 
-def _joined(field: Field, upper: Array, lower: Array) -> Array:
+def _join_limbs(field: Field, upper: Array, lower: Array) -> Array:
     return field.wrap((upper % field.prime << LIMB) + lower)
 
 
@@ -191,7 +191,7 @@ def _in_blocks(field: Field, letters: _Letters, a: Array, b: Array) -> Array:
         block = y[:, start : start + BLOCK].astype(np.float64)
         parts = _parts(x[:, :, start : start + BLOCK])
         upper, lower = ((part.astype(np.float64) @ block).astype(np.int64) for part in parts)
-        total = field.wrap(total + _joined(field, upper, lower))
+        total = field.wrap(total + _join_limbs(field, upper, lower))
     whole = total.reshape([size for group in groups[:3] for size in group])
     return np.einsum(f"{batch + rows + columns}->{letters.output}", whole)
 
@@ -249,8 +249,8 @@ def modulo(prime: int) -> NumberSystem:
     rules = _ResidueRules(Field(prime))
     same = [name for name in (*SAME, *MOVED) if name in MEANING]
     meanings: dict[str, Meaning] = {name: MEANING[name] for name in same}
-    meanings |= {name: rules.summed(MEANING[name]) for name in SUMMED if name in MEANING}
-    meanings |= {name: rules.mixed(name) for name in MIXED}
+    meanings |= {name: rules.rank_sum_rule(MEANING[name]) for name in SUMMED if name in MEANING}
+    meanings |= {name: rules.function_rule(name) for name in MIXED}
     meanings |= {name: _plain(rule) for name, rule in rules.plain().items()}
     meanings |= rules.asking()
     return NumberSystem(meanings, rules.add)
@@ -267,7 +267,7 @@ def _plain(function: Callable[..., Array]) -> Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _ResidueRules:
-    """The primitives that differ from those of floats."""
+    """The primitives that differ between residues and floats."""
 
     field: Field
 
@@ -282,16 +282,16 @@ class _ResidueRules:
         """By attributes and sizes too."""
         return {
             "const": self.const, "pow": self.pow, "sum": self.sum, "mean": self.mean,
-            "contract": self.contract, "scatter_add": self.added("scatter_add"),
-            "overlap": self.added("overlap"),
+            "contract": self.contract, "scatter_add": self.element_sum_rule("scatter_add"),
+            "overlap": self.element_sum_rule("overlap"),
             "dropout_apply": self.dropout_apply, "draw": self.draw,
         }  # fmt: skip
 
-    def mixed(self, name: str) -> Meaning:
+    def function_rule(self, name: str) -> Meaning:
         """A function of analysis."""
         return _plain(partial(mix, self.field, name))
 
-    def summed(self, meaning: Meaning) -> Meaning:
+    def rank_sum_rule(self, meaning: Meaning) -> Meaning:
         """A sum over ranks, by the way that it sums floats."""
 
         def total(expr: Expr, context: Context, x: Array) -> Array:
@@ -314,7 +314,7 @@ class _ResidueRules:
         return self.field.wrap_sum(a - b)
 
     def mul(self, a: Array, b: Array) -> Array:
-        """Of -inf and a number other than 0, -inf: what masks scores may scale them afterwards."""
+        """Multiply; -inf times a nonzero number is -inf, so that masked scores can be scaled."""
         if not hides(a) and not hides(b):
             return self.field.wrap(a * b)
         hidden = (a <= HIDDEN) | (b <= HIDDEN)
@@ -359,7 +359,7 @@ class _ResidueRules:
     def contract(self, expr: Expr, context: Context, a: Array, b: Array) -> Array:
         return contract(self.field, str(expr.attr("spec")), a, b)
 
-    def added(self, prim: str) -> Meaning:
+    def element_sum_rule(self, prim: str) -> Meaning:
         """A sum of elements at their places, by the way that it sums floats."""
 
         def total(expr: Expr, context: Context, x: Array, *ids: Array) -> Array:
@@ -481,7 +481,7 @@ class Outcome:
         return Outcome(change(self.outputs), change(self.gradients))
 
     def first_difference(self, other: Outcome) -> str | None:
-        """The first array that is not equal to that of another run, None if all are."""
+        """Return the first array that differs between two runs; None if all are equal."""
         for name in [*self.outputs, *other.outputs]:
             if not _equal(self.outputs.get(name), other.outputs.get(name)):
                 return name
@@ -539,10 +539,10 @@ def run(
     One rank's program runs on its `mesh`, on its own parts of the inputs. `arithmetic` may be
     another than that of the prime, as one with a planted error.
     """
-    return run_recorded(program, given, mesh, arithmetic)[0]
+    return run_with_record(program, given, mesh, arithmetic)[0]
 
 
-def run_recorded(
+def run_with_record(
     program: IRProgram,
     given: RunInputs,
     mesh: Mesh | None = None,
