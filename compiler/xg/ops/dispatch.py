@@ -24,7 +24,7 @@ from xg.ir.use import Attrs, Data, Length, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:
-    """Check the operands, and count the places in `range`: the last one stands for no place."""
+    """Check the operands, and count the places in `range`: the last one is no place."""
     x, ids = use.types
     experts, capacity = use.own["experts"], use.own["capacity"]
     if len(x.shape) < 2 or ids.shape[:-1] != x.shape[:-1]:

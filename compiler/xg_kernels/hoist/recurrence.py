@@ -106,11 +106,11 @@ def _computing(op: Op, whole: Body) -> Op:
     )
 
 
-def _round_by_round(expr: Expr, args: list[Expr], lies: Sequence[bool], length: Dim) -> Expr:
-    """Compute an expression for all rounds; `lies` marks the arguments with the round axis."""
+def _round_by_round(expr: Expr, args: list[Expr], has_axis: Sequence[bool], length: Dim) -> Expr:
+    """Compute an expression for all rounds; `has_axis` flags arguments with it."""
     shape = (length, *expr.shape)
     if expr.prim in ELEMENTWISE:
-        args = [_of_rank(a, expr.rank) if lie else a for a, lie in zip(args, lies, strict=True)]
+        args = [_of_rank(a, expr.rank) if has else a for a, has in zip(args, has_axis, strict=True)]
         return replace(expr, args=tuple(args), shape=shape)
     if expr.prim == "reshape":
         return reshape(args[0], shape)
@@ -120,15 +120,15 @@ def _round_by_round(expr: Expr, args: list[Expr], lies: Sequence[bool], length: 
         order = (0, *(axis % expr.rank + 1 for axis in expr.axes("order")))
         return replace(expr, args=tuple(args), shape=shape, attrs=(("order", order),))
     if expr.prim == "contract":
-        spec = _with_rounds(str(expr.attr("spec")), lies)
+        spec = _with_rounds(str(expr.attr("spec")), has_axis)
         return replace(expr, args=tuple(args), shape=shape, attrs=(("spec", spec),))
     if expr.prim == "concat":
         whole = [
-            arg if lie else broadcast(reshape(arg, (ONE, *arg.shape)), (length, *arg.shape))
-            for arg, lie in zip(args, lies, strict=True)
+            arg if has else broadcast(reshape(arg, (ONE, *arg.shape)), (length, *arg.shape))
+            for arg, has in zip(args, has_axis, strict=True)
         ]
         return replace(expr, args=tuple(whole), shape=shape)
-    if expr.prim == "gather" and list(lies) == [False, True] and not batch_of(expr):
+    if expr.prim == "gather" and list(has_axis) == [False, True] and not batch_of(expr):
         return replace(expr, args=tuple(args), shape=shape)
     if expr.prim in FROM_THE_END and _counted_from_the_end(expr):
         return replace(expr, args=tuple(args), shape=shape)

@@ -213,7 +213,7 @@ class LiveServer(ThreadingHTTPServer):
                 self._idle[request] = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
-        """Ignore the error: a client that is gone needs no answer, and nobody needs a message."""
+        """Ignore the error: a client that is gone needs no answer, and a message helps no one."""
 
 
 class _Handler(BaseHTTPRequestHandler):
