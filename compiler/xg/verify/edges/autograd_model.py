@@ -420,7 +420,7 @@ MEANING: Mapping[str, Callable[..., Tensor]] = {
     "reshape": lambda expr, sizes, x: x.reshape(_shape(expr, sizes)),
     "transpose": lambda expr, sizes, x: x.permute(*(axis % x.ndim for axis in expr.axes("order"))),
     "broadcast": lambda expr, sizes, x: x.expand(_shape(expr, sizes)),
-    "concat": lambda expr, sizes, *parts: torch.cat(parts, expr.typed("axis", int)),
+    "concat": lambda expr, sizes, *parts: torch.cat(parts, expr.typed_attr("axis", int)),
     "cut": _cut,
     "pad": _pad,
     "window": _window,

@@ -293,6 +293,8 @@ class Point:
         if self.dtype is not None or wrong.what:
             return False
         off = abs(wrong.found - wrong.expected)
+        if not np.isfinite(off):
+            return False
         moved = (abs(x[name][wrong.place] - wrong.expected) for x in self._shaken)
         if max(moved, default=0.0) < off / 4:
             return False
