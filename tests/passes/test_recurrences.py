@@ -67,6 +67,25 @@ def test_states_of_two_recurrences_are_those_of_the_loop(turn: str, tmp_path: Pa
     assert "for i in" not in program.source("numpy", kernels=True).split("# ----")[0]
 
 
+@pytest.mark.parametrize("turn", ["", " reversed"])
+@pytest.mark.parametrize("made", ["h -> ⊕<-x -> tanh : y", "h -> tanh -> ⊙<-x : y"])
+def test_a_state_that_becomes_a_shared_operand(made: str, turn: str, tmp_path: Path) -> None:
+    text = f"""\
+dim B, S, D
+
+block Cell(x [B, D], v [B, D]) -> y [B, D] {{
+    state h [B, D] = 0.5
+    {made}
+    next h = v
+}}
+
+block Net(X [B, S, D], V [B, D]) -> Y [B, S, D], h_S [B, D] {{
+    X, V -> Cell over S{turn} as cell : Y, h_S
+}}
+"""
+    agree_with_rounds(xg.compile(written(tmp_path, text), sizes={"B": 2, "S": 7, "D": 3}))
+
+
 @pytest.mark.parametrize("step", ["x*(h*3) + x", "x*(h/4) - x", "(h*2)*x + h", "-(h*2)*(-x)"])
 def test_constant_factors_of_a_state_multiply(step: str, tmp_path: Path) -> None:
     text = f"""\

@@ -473,6 +473,8 @@ class Unrolled(Lifting):
     def _before(self, carry: Carry) -> Value:
         """The states that the rounds find: the first one, and of the others all but the last."""
         every = self._above(carry.next)
+        if carry.next not in self.apart:  # every round leaves the same, such as a shared operand
+            every = self._repeat_value(every)
         number = self.callee.carries.index(carry)
         start = self.call.inputs[len(self.call.inputs) - self.loop.states + number]
         length, rank = self.loop.length, len(self.types[every].shape)
