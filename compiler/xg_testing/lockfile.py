@@ -53,7 +53,10 @@ def read_lock(path: Path) -> Lock | None:
     try:
         data = tomllib.loads(files.read(path).decode())
         if data["format"] != FORMAT:
-            raise FileError(f"{path} has format {data['format']}, and this xg reads {FORMAT}")
+            raise FileError(
+                f"{path} has format {data['format']}, and this xg reads {FORMAT}: use the xg that "
+                "wrote it, or delete it and write it again: xg lock"
+            )
         blocks = [_block(each) for each in data.get("block", [])]
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(
