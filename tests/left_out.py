@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from ctypes.util import find_library
 from pathlib import Path
 from typing import Final
 
@@ -20,16 +21,25 @@ TOOLS = {
     "docs/test_quarto.py": (("pandoc",), "pandoc"),
     "docs/test_site.py": (("chromium", "chromedriver"), "chromium chromium-driver"),
     "figures/test_graphviz.py": (("dot",), "graphviz"),
+    "figures/test_renderers.py": (("libcairo",), "libcairo2"),
     "cli/test_shells.py": (("zsh", "fish", "groff"), "zsh fish groff-base"),
     "figures/test_latex.py": (
         ("pdflatex", "lualatex"),
         "texlive-latex-recommended texlive-luatex texlive-pictures",
     ),
 }
+
+
+def _is_here(tool: str) -> bool:
+    """Return whether the machine has a command, or a library whose name begins with lib."""
+    is_library = tool.startswith("lib")
+    return bool(find_library(tool.removeprefix("lib")) if is_library else shutil.which(tool))
+
+
 MISSING = {
     tests: missing
     for tests, (tools, _) in TOOLS.items()
-    if (missing := [tool for tool in tools if shutil.which(tool) is None])
+    if (missing := [tool for tool in tools if not _is_here(tool)])
 }
 PLAYGROUND = next((Path(__file__).parents[1] / "build" / "fetched").glob("pyodide-*.tgz"), None)
 OF_PLAYGROUND: Final = "browser/test_playground.py"

@@ -1,7 +1,7 @@
 """Write a display list as an SVG document, as parts of a page, or as PNG.
 
-Colours are there twice: as CSS variables, which a page around the figure can set and which follow
-its reader's light or dark setting, and as plain attributes, for viewers that know no variables.
+A document has its colours as plain attributes, because Typst, CairoSVG and others know no CSS
+variables. The theme "auto" adds a style sheet that replaces them for readers of dark pages.
 """
 
 from __future__ import annotations
@@ -43,14 +43,20 @@ def svg(display: Display, theme: Theme, *, follow: bool = False) -> str:
     With `follow`, `theme` is for a reader without a preference; one who prefers dark pages sees the
     dark theme.
     """
-    colors = display.colors()
-    sheet = _sheet(theme, colors) + (_dark_sheet(colors) if follow else "")
-    return _document(display, theme, FAMILY, f"<style>{sheet}</style>\n")
-
-
-def plain_svg(display: Display, theme: Theme) -> str:
-    """Write it for a rasterizer that has only the bundled font and no style sheets."""
-    return _document(display, theme, font.FAMILY, "")
+    sheet = f"<style>{_dark_sheet(display.colors())}</style>\n" if follow else ""
+    width, height = number(display.width), number(display.height)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="xg-figure" role="img"'
+        f' width="{width}pt" height="{height}pt" viewBox="0 0 {width} {height}"'
+        f' font-family="{escape.xml(FAMILY)}" font-kerning="none">',
+        f"<title>{escape.xml(display.title)}</title>",
+        f"<desc>{escape.xml(display.description)}</desc>",
+        f'{sheet}<path class="xg-background" fill="{theme.colors[Color.BACKGROUND]}"'
+        f' d="M0 0H{width}V{height}H0Z"/>',
+    ]
+    for element in display.elements:
+        lines += _element(element, theme)
+    return "\n".join(lines) + "\n</svg>\n"
 
 
 def number(value: float) -> str:
@@ -59,47 +65,23 @@ def number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def _document(display: Display, theme: Theme, family: str, sheet: str) -> str:
-    width, height = number(display.width), number(display.height)
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="xg-figure" role="img"'
-        f' width="{width}pt" height="{height}pt" viewBox="0 0 {width} {height}"'
-        f' font-family="{escape.xml(family)}" font-kerning="none">',
-        f"<title>{escape.xml(display.title)}</title>",
-        f"<desc>{escape.xml(display.description)}</desc>",
-        f'{sheet}<path class="xg-background" fill="{theme.colors[Color.BACKGROUND]}"'
-        f' d="M0 0H{width}V{height}H0Z"/>',
-    ]
-    is_held = family != font.FAMILY  # a viewer may have none of the fonts whose widths are known
-    for element in display.elements:
-        lines += _element(element, theme, is_held=is_held)
-    return "\n".join(lines) + "\n</svg>\n"
-
-
-def _sheet(theme: Theme, colors: Sequence[Color]) -> str:
-    rules = "".join(
-        f".xg-{color}{{fill:var(--xg-{color})}}.xg-{color}-stroke{{stroke:var(--xg-{color})}}"
-        for color in colors
-    )
-    return f".xg-figure{{{_variables(theme, colors)}}}{rules}"
-
-
 def _dark_sheet(colors: Sequence[Color]) -> str:
-    return f"@media (prefers-color-scheme:dark){{.xg-figure{{{_variables(DARK, colors)}}}}}"
+    """Return the colours of the dark theme, for browsers alone: others pass over `@media`."""
+    rules = (
+        f".xg-{color}{{fill:{value}}}.xg-{color}-stroke{{stroke:{value}}}"
+        for color, value in ((color, DARK.colors[color]) for color in colors)
+    )
+    return f"@media (prefers-color-scheme:dark){{{''.join(rules)}}}"
 
 
-def _variables(theme: Theme, colors: Sequence[Color]) -> str:
-    return ";".join(f"--xg-{color}:{theme.colors[color]}" for color in colors)
-
-
-def _element(element: Element, theme: Theme, *, is_held: bool) -> Iterator[str]:
+def _element(element: Element, theme: Theme) -> Iterator[str]:
     op = f' data-op="{escape.xml(element.op)}"' if element.op else ""
     yield f'<g class="{element.kind}"{op}>'
     if element.title and element.op:
         yield f"<title>{escape.xml(element.title)}</title>"
     for part in element.parts:
         if isinstance(part, DrawnText):
-            yield from _text(part, theme, is_held=is_held)
+            yield from _text(part, theme)
         else:
             yield _shape(part, theme)
     yield "</g>"
@@ -131,15 +113,13 @@ def _segment(segment: Curve) -> str:
     return letter + " ".join(f"{number(x)} {number(y)}" for x, y in points)
 
 
-def _text(text: DrawnText, theme: Theme, *, is_held: bool) -> Iterator[str]:
+def _text(text: DrawnText, theme: Theme) -> Iterator[str]:
     """Write every span at its measured place, so that a viewer's own font moves nothing.
 
-    Where it is wider or narrower than ours, its letters are `held` to the measured width.
+    If that font is wider or narrower than ours, `textLength` holds letters to the measured width.
     """
     spans = "".join(
-        _span(
-            span, text, theme, _HOLD.format(number(span.width)) if is_held and holds(span) else ""
-        )
+        _span(span, text, theme, _HOLD.format(number(span.width)) if holds(span) else "")
         for span in text.line.spans
         if span.text
     )
@@ -390,7 +370,7 @@ def png(display: Display, theme: Theme) -> bytes:
 
     return bytes(
         svg_to_bytes(
-            svg_string=plain_svg(display, theme),
+            svg_string=svg(display, theme),
             dpi=96,
             zoom=scale(display.width * _PIXELS_PER_POINT, display.height * _PIXELS_PER_POINT),
             skip_system_fonts=True,
