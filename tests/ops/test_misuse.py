@@ -1,13 +1,16 @@
 """Uses that operators refuse, in the words of the file."""
 
+import re
 from contextlib import nullcontext
 
 import pytest
 from ops.sample import N_H, B, D, D_h, S, S_k, Sample, T, V, axes, floats, ints, settle
 from ops.samples import YARN
 
+import xg
 from xg import ops
 from xg.ir.dim import ONE, Dim, number
+from xg.ir.tensor import Shape, spell_shape
 from xg.ir.use import Axis, AxisMap, Misuse
 from xg.ops import reshape
 
@@ -20,6 +23,7 @@ CASES = [
     ("•", Sample({"a": BSD, "b": floats(V, D)}), "matmul contracts D with V"),
     ("•", Sample({"a": BSD, "b": floats(D)}), "matmul needs two axes on both sides"),
     ("•", Sample({"a": BSD, "b": floats(S, D, D)}), "matmul cannot line up"),
+    ("•", Sample({"a": floats(S, D), "b": floats(B, D, S)}), "matmul cannot line up"),
     ("•", Sample({"a": floats(B, S), "b": floats(B, S, D)}),
      "matmul cannot line up [B, S] with [B, S, D]"),
     ("BC", Sample({"x": floats(D)}), "BC does not know where to repeat [D] to"),
@@ -215,6 +219,7 @@ def test_advice_fits_the_shapes() -> None:
     assert "along S: `-> T -> •<=… -> T`" in advice(Sample({"a": BSD, "b": floats(S, V)}))
     assert "w [D]) = sum[D]" in advice(Sample({"a": BSD, "b": floats(D)}))
     assert "w [D, E]) = sum[D]" in advice(Sample({"a": floats(D), "b": floats(D, D)}))
+    assert "write `-> BC[B] -> •<=…`" in advice(Sample({"a": floats(S, D), "b": floats(B, D, V)}))
     assert "transposed" in advice(Sample({"a": BSD, "b": floats(V, D)}))
 
 
@@ -224,10 +229,30 @@ def test_a_position_beyond_an_axis_is_told_the_last_one() -> None:
     assert refused.value.help == ("positions count from 0, the last one is S - 1",)
 
 
-def test_equal_axes_are_answered_by_the_map_that_moves_none() -> None:
+def test_equal_axes_are_answered_by_both_maps() -> None:
     with pytest.raises(Misuse) as refused:
         settle(ops.table()["R"], Sample({"x": floats(B, S, S, ONE)}, targets=((B, S, S),)))
-    assert refused.value.help == ("write the map: R[a, b, c, 1 -> a, b, c] keeps the order",)
+    maps = "R[b, s, i, 1 -> b, s, i] or R[b, s, i, 1 -> b, i, s]"
+    assert refused.value.help == (f"say which: {maps}",)
+
+
+@pytest.mark.parametrize(
+    ("shape", "target"),
+    [
+        ((S, S), (S, S)),
+        ((B, BITS * D, D), (B, D, BITS, D)),
+        ((B, BITS * D, D, ONE), (D, D, ONE, B, BITS)),
+        ((BITS, number(3), D), (number(3), D, BITS)),
+    ],
+)
+def test_each_map_that_r_prints_is_one(shape: Shape, target: Shape) -> None:
+    with pytest.raises(Misuse) as refused:
+        settle(ops.table()["R"], Sample({"x": floats(*shape)}, targets=(target,)))
+    maps = re.findall(r"R\[[^]]*\]", refused.value.help[0])
+    assert maps
+    for written in maps:
+        head = f"dim B, S, D\nblock F(x {spell_shape(shape)}) -> y {spell_shape(target)}"
+        xg.compile(source=f"{head} {{ x -> {written} : y }}")
 
 
 @pytest.mark.parametrize("axis", [S, number(3)])

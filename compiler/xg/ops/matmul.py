@@ -50,6 +50,10 @@ def _line_up_help(use: Use, first: Shape, second: Shape) -> str:
     if first == second[:-1]:
         own = "op f(p [.., M], c [.., M, D]) = sum[M](p * c)"
         return f"a row for each matrix is an operator of yours: `{own}`"
+    missing = len(second) - len(first)
+    if missing > 0 and second[missing:-2] == first[:-2]:
+        axes = use.spell(second[:missing])
+        return f"repeat the first operand along the axes that it lacks: write `-> BC{axes} -> •<=…`"
     rest = iter(first[:-2])
     if not all(dim in rest for dim in second[:-2]):
         there = use.spell(first[-len(second) : -2])

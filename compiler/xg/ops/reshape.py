@@ -40,10 +40,10 @@ def _infer_attrs(use: Use, shape: Shape, target: Shape) -> Attrs:
     dims = [dim for dim in target if dim != ONE]
     in_order = _refine_layout(source, dims)
     named: dict[Layout, None] = {}
-    moves = False
+    moves: dict[Layout, None] = {}
     for layout in (_layout(source, dims, way) for way in _ways(source, dims, ())):
         if _moves_numbers(layout):
-            moves = True
+            moves[layout] = None
         elif _has_new_order(layout):
             named[layout] = None
         elif not in_order:
@@ -51,27 +51,49 @@ def _infer_attrs(use: Use, shape: Shape, target: Shape) -> Attrs:
         if len(named) + len(in_order) > 1 or (moves and not any(dim.symbols() for dim in source)):
             break  # eight equal axes have 40,320 layouts
     candidates = [*in_order, *named]
-    if len(candidates) != 1:
-        written = (f"write the map: {_example(shape, target)}",) if candidates or moves else ()
-        raise Misuse(
-            f"R cannot make {use.spell(target)} from {use.spell(shape)} "
-            + _why(several=bool(candidates), moves=moves),
-            help=written or _compare_counts(use, shape, target),
-        )
+    change = f"make {use.spell(target)} from {use.spell(shape)}"
+    if len(candidates) > 1:
+        raise Misuse(f"R can {change} in more than one way", help=_maps(use, target, candidates))
+    if moves and not candidates:
+        why = "without moving axes past each other that are plain numbers"
+        raise Misuse(f"R cannot {change} {why}", help=_maps(use, target, [*moves]))
+    if not candidates:
+        why = "by splitting, merging and reordering axes"
+        raise Misuse(f"R cannot {change} {why}", help=_compare_counts(use, shape, target))
     ((atoms, order),) = candidates
     return {"operand": shape, "atoms": atoms, "order": order, "shape": target}
 
 
-def _example(shape: Shape, target: Shape) -> str:
-    """The map that leaves every axis where it is, if only axes of 1 come or go; or any map."""
-    if [dim for dim in shape if dim != ONE] != [dim for dim in target if dim != ONE]:
-        return "R[b, s, (h, d) -> b, h, s, d]"
-    letters = [iter("abcdefgh"), iter("abcdefgh")]
-    sides = [
-        ", ".join("1" if dim == ONE else next(names) for dim in dims)
-        for dims, names in zip((shape, target), letters, strict=True)
-    ]
-    return f"R[{sides[0]} -> {sides[1]}] keeps the order"
+def _maps(use: Use, target: Shape, layouts: Sequence[Layout]) -> tuple[str, ...]:
+    """Return a help with the maps of the first two layouts."""
+    maps = " or ".join(_spell_map(use, target, layout) for layout in layouts[:2])
+    return (f"say which: {maps}" if len(layouts) > 1 else f"write the map: {maps}",)
+
+
+def _spell_map(use: Use, target: Shape, layout: Layout) -> str:
+    """Spell the map of a layout, `R[b, (h, d) -> b, h, d]`, with sizes where an axis splits."""
+    atoms, order = layout
+    names = use.letters(atoms)
+    sides = (
+        _groups(use.types[0].shape, list(zip(names, atoms, strict=True)), use, sizes=True),
+        _groups(target, [(names[place], atoms[place]) for place in order], use, sizes=False),
+    )
+    return f"R[{' -> '.join(sides)}]"
+
+
+def _groups(dims: Shape, parts: list[tuple[str, Dim]], use: Use, *, sizes: bool) -> str:
+    """Spell the axes of one side: each is the next few parts, whose product it is."""
+    sides: list[str] = []
+    for dim in dims:
+        group: list[tuple[str, Dim]] = []
+        while dim != ONE and (product(size for _, size in group) != dim or not group):
+            group.append(parts.pop(0))
+        spelled = [
+            f"{name}={use.sizes.fold(size)}" if sizes and place else name
+            for place, (name, size) in enumerate(group)
+        ]
+        sides.append(f"({', '.join(spelled)})" if len(group) > 1 else (*spelled, "1")[0])
+    return ", ".join(sides)
 
 
 def _compare_counts(use: Use, shape: Shape, target: Shape) -> tuple[str, ...]:
@@ -83,14 +105,6 @@ def _compare_counts(use: Use, shape: Shape, target: Shape) -> tuple[str, ...]:
     return (
         f"{use.spell(shape)} has {before} elements, {use.spell(target)} has {after}, and {kept}",
     )
-
-
-def _why(*, several: bool, moves: bool) -> str:
-    if several:
-        return "in more than one way"
-    if moves:
-        return "without moving axes past each other that are plain numbers"
-    return "by splitting, merging and reordering axes"
 
 
 def _has_new_order(layout: Layout) -> bool:

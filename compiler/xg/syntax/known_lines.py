@@ -577,7 +577,25 @@ def _operator(stop: Stop) -> Repair | None:
     return Repair(errors.ShapeElsewhere(stop.here, "an operator begins with `op`", meant))
 
 
+_PLAN_HEAD: Final = re.compile(r'plan\s+(\w+(?:\s+"[^"]*")?)\s*(\{.*)')
+
+
+def _plan_without_block(stop: Stop) -> Repair | None:
+    """`plan DP {`, which does not say of which block."""
+    if stop.statement is None or stop.statement.type != "PLAN" or stop.token.type != "LBRACE":
+        return None
+    head = _PLAN_HEAD.match(stop.source.line_text(stop.here.line)[:_LINE].strip())
+    if "OF" not in stop.expected or head is None:
+        return None
+    blocks = re.findall(r"^block\s+(\w+)", stop.source.text, re.M)
+    reason = "a plan says which block it is of"
+    meant = f"plan {head[1]} of {blocks[-1] if blocks else 'F'} {head[2]}"
+    problem = errors.ShapeElsewhere(stop.here, reason, meant)
+    return Repair(problem, ("OF", "NAME"))
+
+
 USES: tuple[Callable[[Stop], Repair | None], ...] = (
     _use,
     _operator,
+    _plan_without_block,
 )

@@ -315,6 +315,7 @@ class DefinedSignature:
 def read(definition: ast.OpDef) -> DefinedSignature:
     """The signature of a definition; raises Wrong."""
     _refuse_same_names(definition)
+    _refuse_listed_numbers(definition)
     signature = DefinedSignature(
         operator=definition.name.name,
         data=tuple(_data(port) for port in definition.data),
@@ -335,6 +336,22 @@ def _refuse_names_of_axes(definition: ast.OpDef, signature: DefinedSignature) ->
             raise Wrong(BadSignature(part.name.span, what, help))
 
 
+def _refuse_listed_numbers(definition: ast.OpDef) -> None:
+    """Refuse `op F(x, t [])`, which reads as if x had any axes."""
+    for part in (*definition.data, *definition.own):
+        if part.shape is not None and not part.shape.dims and _is_listed(part):
+            name, other = part.name.span.text, part.shape.span
+            what = f"{name} has no shape of its own, and would be one number as the next one is"
+            axes = f"`{name} [..]`" if part in definition.data else f"`{name} [D]`"
+            help = (f"write its shape: {axes}, or `{name} {other.text}` for one number",)
+            raise Wrong(BadSignature(part.name.span, what, help))
+
+
+def _is_listed(part: ast.Port | ast.Own) -> bool:
+    """Whether a name has its shape from the next one, as `x` in `op f(x, b [D])`."""
+    return part.shape is not None and part.shape.span.end > part.span.end
+
+
 def _refuse_same_names(definition: ast.OpDef) -> None:
     seen: set[str] = set()
     for part in (*definition.data, *definition.own, *definition.bindings):
@@ -345,7 +362,7 @@ def _refuse_same_names(definition: ast.OpDef) -> None:
 
 def _data(port: ast.Port) -> Slot:
     axes = _axes(port.shape) if port.shape else (REST,)
-    listed = port.shape is not None and port.shape.span.end > port.span.end
+    listed = _is_listed(port)
     match port.range:
         case None:
             return Slot(port.name.name, axes, is_listed=listed)
