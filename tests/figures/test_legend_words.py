@@ -52,6 +52,23 @@ def test_one_value_without_a_label_is_explained() -> None:
     assert "layer_norm_1" in explained(layer)  # which only a call reads
 
 
+TURNED = """
+dim B, S, D = 8
+
+block F(X, K [B, S, D]) -> Y [B, S, S] {
+    X -> •<=T(K) : Y
+}
+"""
+
+
+def test_a_transpose_is_explained_by_what_it_is_the_transpose_of() -> None:
+    program = xg.compile(source=TURNED)
+    for view in ("forward", "backward"):
+        found = explained(program.figure(view, legend=True))
+        assert found["K^⊤"] == "transpose of K"
+        assert not any("has no label" in words for words in found.values())
+
+
 def test_a_broadcast_that_is_written_beside_a_bias_is_explained() -> None:
     """BC is a box only where it is a step of its own."""
     forward = xg.compile(shipped("mha")).figure("forward", legend=True)

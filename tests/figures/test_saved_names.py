@@ -7,7 +7,7 @@ import xg
 from xg.codegen.variables import variables
 from xg.driver import compile_project
 from xg.figures.model.figure import EdgeRole, Figure, NodeKind
-from xg.figures.model.richtext import characters, symbol
+from xg.figures.model.richtext import characters, subscript, symbol
 from xg.figures.views.backward import backward_figure
 from xg.figures.views.forward import forward_figure
 from xg.frontend.project import read_project
@@ -23,7 +23,7 @@ def as_written(value: Value, name: str) -> str:
     """A saved value in figures; a cache has the result below its own name: keep_Y is Y_keep."""
     if value.role == "cache" and name != value.name:
         result, _, number = name.rpartition(f"_{value.name}")
-        name = f"{value.name}_{result}{number}"
+        return characters(symbol(value.name or "", index=subscript(f"{result}{number}")))
     return characters(symbol(name, is_word=value.role != "cache"))
 
 

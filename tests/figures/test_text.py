@@ -41,6 +41,18 @@ def test_symbols() -> None:
     assert characters(tensor((), ["D"])) == "[D]"
 
 
+def test_the_words_of_a_name_keep_their_underscores() -> None:
+    """Names of published models are words, and no symbol with a list of subscripts."""
+    found = [(run.text, run.sub) for run in symbol("output_hidden_states")]
+    assert found == [("output_hidden_states", "")]
+    assert [(run.text, run.sub) for run in symbol("input_ids_2")] == [("input_ids", "2")]
+    assert [(run.text, run.sub) for run in symbol("W_up_proj")] == [("W", "up_proj")]
+    assert [(run.text, run.sub) for run in symbol("W_K_1")] == [("W", "K,1")]
+    assert [(run.text, run.sub) for run in dimension("hidden_size")] == [("hidden_size", "")]
+    spans = typeset(symbol("W_up_proj"), 10).spans
+    assert [span.text for span in spans] == ["W", "up_proj"]
+
+
 def test_scripts_stand_over_each_other() -> None:
     base, sub, sup = typeset(symbol("W_Q", sup="⊤"), 10).spans
     assert sub.x == sup.x == pytest.approx(base.width)

@@ -36,8 +36,8 @@ from xg_pages.diff.compare import (
 # Ghosts: what only the first of two programs has, drawn into the figure of the second.
 #
 # A node is the same in both figures if it has the same id. An arrow that a way through new nodes
-# replaces has no ghost, and a new one is not marked where it only passes a ghost by, or where its
-# tensor went elsewhere before.
+# replaces has no ghost, and a new one is not marked if it only passes a ghost by, or if it leads to
+# a new node, which is marked itself, and its tensor went elsewhere before.
 
 
 Pair = tuple[str, str]
@@ -56,7 +56,8 @@ def with_ghosts(old: Figure, new: Figure) -> Figure:
     nodes = [_mark_node(node, came, labels) for node in new.nodes]
     changed = {node.id for node in nodes if node.mark is Emphasis.CHANGED and node.kind in _BESIDE}
     kept = {tail for tail, _ in old_pairs - new_pairs if tail in after}
-    known = old_pairs | passed | {(e.tail, e.head) for e in new.edges if e.tail in kept}
+    replacing = {(e.tail, e.head) for e in new.edges if e.tail in kept and e.head in came}
+    known = old_pairs | passed | replacing
     edges = [_mark_edge(edge, came, changed, known) for edge in new.edges]
     missing = [e for e in old.edges if (e.tail, e.head) not in new_pairs | detours]
     for edge in missing:

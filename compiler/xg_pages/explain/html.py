@@ -19,6 +19,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures import Parts, parts
 from xg.figures.formats.svg import sheet
 from xg.figures.model.figure import LIGHT, Box
+from xg.figures.model.richtext import split_name
 from xg_pages.explain import page as words
 from xg_pages.explain.numbers import Rows, rows, shape
 from xg_pages.explain.page import (
@@ -169,8 +170,8 @@ POLICY: Final = ("base-uri 'none'", "form-action 'none'")
 AROUND: Final = 4.0  # between a node and the line around it
 _ABOVE: Final = 8.0  # over the first node, less than to the title
 _UPDATE_ENTRY: Final = f'<li><a href="#update">{words.UPDATE}</a></li>'
-_SUBSCRIPT: Final = re.compile(r"(?<=[^\W\d_])_(\w+)")
-_SIZE: Final = re.compile(r"\b([^\W_]+)_(\w+)(?= = )")
+_NAME: Final = re.compile(r"[^\W\d_]+_\w+")
+_SIZE: Final = re.compile(r"\b[^\W_]+_\w+(?= = )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ def html(page: ExplainedPage) -> WrittenPage:
         title=escape.xml(words.heading(page)),
         policy="; ".join(policy),
         style=style,
-        origin=_SIZE.sub(r"\1<sub>\2</sub>", escape.xml(words.origin(page))),
+        origin=_SIZE.sub(_set_name, escape.xml(words.origin(page))),
         promise=escape.xml(words.promise(page)),
         contents="".join(map(_entry, passes)) + (_UPDATE_ENTRY if page.update else ""),
         shared=drawn.shared + drawn.more,
@@ -359,8 +360,15 @@ def equation(text: str) -> str:
 
     >>> equation("dW_2 = H⊤ • dz")
     'dW<sub>2</sub> = H⊤ • dz'
+    >>> equation("last_hidden_state_1 = H")
+    'last_hidden_state<sub>1</sub> = H'
     """
-    return _SUBSCRIPT.sub(r"<sub>\1</sub>", escape.xml(text))
+    return _NAME.sub(_set_name, escape.xml(text))
+
+
+def _set_name(name: re.Match[str]) -> str:
+    base, sub = split_name(name[0])
+    return f"{base}<sub>{sub}</sub>" if sub else base
 
 
 def _lines(text: str) -> str:

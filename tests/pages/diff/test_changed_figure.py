@@ -52,6 +52,25 @@ def test_a_box_is_marked_for_what_changed_inside(tmp_path: Path) -> None:
     assert marked(figure(tmp_path, OLD, INSIDE)) == (["f"], [])
 
 
+REPLACED = """\
+dim B, D = 8
+block Net(x [B, D]) -> y [B, D] {
+    param W, V [D, D]
+    x -> •<=W : a -> tanh -> DO(0.1) : b -> •<=V : c -> ⊕<-x : y
+}
+"""
+
+
+def test_a_new_edge_is_marked_if_the_operator_after_its_tail_changed_too(tmp_path: Path) -> None:
+    """The tensor a went to tanh, which is gone; that it goes to the sum is new all the same."""
+    new = REPLACED.replace("tanh -> DO(0.1)", "GELU").replace("⊕<-x", "⊕<-a")
+    found = figure(tmp_path, REPLACED, new)
+    marks = {(edge.tail, edge.head): edge.mark for edge in found.edges}
+    (came,) = (ends for ends, mark in marks.items() if mark is Emphasis.CAME)
+    assert came == ("a", "y")
+    assert marks["x", "y"] is Emphasis.WENT
+
+
 BORROWED = """\
 dim B, V = 8, D = 4
 mesh N_D = 2

@@ -6,6 +6,7 @@ sizes, colours and fonts are chosen where text is typeset.
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -17,7 +18,8 @@ Tag = Literal["", "forward", "backward"]
 class StyledRun:
     """Characters of one style, and the scripts below and above their right end.
 
-    Letters of `sub` may have subscripts of their own, behind an underscore: B,S_k.
+    Letters of `sub` may have subscripts of their own, after an underscore: B,S_k. Between
+    words, as in layer_norm, an underscore is only itself.
     Runs with a `tag` are framed: the collective of a pass that a parameter takes part in.
     """
 
@@ -39,7 +41,7 @@ _GREEK: Final = {
     "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ",
     "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
 }  # fmt: skip
-_NESTED: Final = re.compile(r"_([^\W_]+)")
+_NESTED: Final = re.compile(r"_(?:(?<![^\W_A-Z]{2}_)|(?![^\W_A-Z]{2}))([^\W_]+)")
 _ROOT: Final = re.compile(r"sqrt\((\w+)\)")
 _NAME: Final = re.compile(r"\b[^\W\d]\w*\b(?!\()")  # no function, and no e of 1e-5
 _TOKEN: Final = re.compile(r"([^\W\d]\w*|\s*\*\s*|.)(?:\^(\d+))?", re.DOTALL)
@@ -50,6 +52,8 @@ def scripts(sub: str) -> list[tuple[str, bool]]:
 
     >>> scripts("B,S_k,N_H")
     [('B,S', False), ('k', True), (',N', False), ('H', True)]
+    >>> scripts("K,self_attn_2")
+    [('K,self_attn', False), ('2', True)]
     """
     parts = _NESTED.split(sub)
     return [(text, bool(place % 2)) for place, text in enumerate(parts) if text]
@@ -78,7 +82,7 @@ def add_tag(text: RichText, tag: Tag) -> RichText:
 def symbol(
     name: str, *, gradient: bool = False, sup: str = "", index: str = "", is_word: bool = False
 ) -> RichText:
-    """Return a tensor's symbol: bold, its first underscore begins the subscript.
+    """Return a tensor's symbol in bold, with the subscript that `split_name` finds.
 
     An `index` is the last of its subscripts. In a word, such as the name of an operator, only a
     number is one: layer_norm with a small 2.
@@ -89,6 +93,8 @@ def symbol(
     ['d', 'γ']
     >>> characters(symbol("Delta"))
     'Δ'
+    >>> symbol("hidden_states")[0].text
+    'hidden_states'
     """
     base, sub = _split(name)
     if is_word:
@@ -167,9 +173,44 @@ def title_text(title: str, subtitle: str) -> RichText:
     return (*bold(title), *plain(f" — {subtitle}" if subtitle else ""))
 
 
+def split_name(name: str) -> tuple[str, str]:
+    """Return what stands on the line of a name, and its subscript.
+
+    A symbol's subscript begins at its first underscore. A name of words keeps its underscores, and
+    only the numbers and letters at its end are a subscript.
+
+    >>> split_name("W_up_1"), split_name("D_hidden"), split_name("gamma_in")
+    (('W', 'up_1'), ('D', 'hidden'), ('gamma', 'in'))
+    >>> split_name("output_hidden_states"), split_name("input_ids_2"), split_name("bias_Q")
+    (('output_hidden_states', ''), ('input_ids', '2'), ('bias', 'Q'))
+    """
+    parts = name.split("_")
+    words = 1
+    if _is_word(parts[0]):
+        words = max(place for place, part in enumerate(parts, 1) if _is_word(part))
+    return "_".join(parts[:words]), "_".join(parts[words:])
+
+
+def _is_word(part: str) -> bool:
+    return len(part) > 1 and part.islower() and part not in _GREEK
+
+
 def _split(name: str) -> tuple[str, str]:
-    base, _, sub = name.partition("_")
-    return _GREEK.get(base, base), ",".join(_GREEK.get(part, part) for part in sub.split("_"))
+    base, sub = split_name(name)
+    return _GREEK.get(base, base), subscript(sub)
+
+
+def subscript(name: str) -> str:
+    """Return a name as a subscript: commas between its parts, words as they are.
+
+    >>> subscript("up_1"), subscript("layer_norm_2"), subscript("in_alpha")
+    ('up,1', 'layer_norm,2', 'in,α')
+    """
+    text = ""
+    for before, part in pairwise(("", *name.split("_"))):
+        text += ("_" if _is_word(before) and _is_word(part) else ",") if text else ""
+        text += _GREEK.get(part, part)
+    return text
 
 
 def _dimension_run(token: str, power: str) -> StyledRun:

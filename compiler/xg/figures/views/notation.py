@@ -287,7 +287,8 @@ class Notation:
         is_indexed = bool(index) or self._is_term_here(value)
         name = self.name(value).rpartition(".")[2].removesuffix(_INDEX if is_indexed else "")
         if value.role == "cache":
-            name = _with_result(name, value.name or "")
+            name, result = _without_result(name, value.name or "")
+            index = ",".join(filter(None, (richtext.subscript(result), index)))
         if value in self.transposes:
             name, transposed = self.transposes[value], not transposed
         index = ",".join(filter(None, (self.indices.get(name), index)))
@@ -371,10 +372,10 @@ class Notation:
         return self.graph.sizes.fold_shape(self.backward.types[value].shape)
 
 
-def _with_result(name: str, kept: str) -> str:
-    """Return what several operators keep as people write it: keep with Y below it, not Y_keep."""
+def _without_result(name: str, kept: str) -> tuple[str, str]:
+    """Split what several operators keep: keep with Y below it is how people write Y_keep."""
     result, found, number = name.rpartition(f"_{kept}")
-    return f"{kept}_{result}{number}" if found else name
+    return (kept, f"{result}{number}") if found else (name, "")
 
 
 def swaps_operand_axes(step: Apply, place: int) -> bool:
@@ -437,5 +438,16 @@ def explain_symbols(values: Iterable[Value], notation: Notation) -> tuple[Explai
         if value.role == "cache" and value.name in _KEPT:
             found.setdefault(value.name, ExplainedSymbol(NodeKind.SAVED, symbol, _KEPT[value.name]))
         elif symbol and value.role != "cache" and value in notation.kept:
-            found.setdefault("", ExplainedSymbol(NodeKind.TENSOR, symbol, _NUMBERED))
+            key, words = _origin(value, notation)
+            if words:
+                found.setdefault(key, ExplainedSymbol(NodeKind.TENSOR, symbol, words))
     return tuple(found.values())
+
+
+def _origin(value: Value, notation: Notation) -> tuple[str, str]:
+    """Return where the name of a value without a label is from, and the words for it."""
+    if value in notation.transposes:
+        name = notation.transposes[value]
+        words = f"transpose of {richtext.characters(richtext.symbol(name))}"
+        return "transpose", words
+    return "", "" if value in notation.same else _NUMBERED  # a label of another shape says it
