@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from difflib import unified_diff
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -29,7 +29,7 @@ from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks, select_proofs
 from xg_runtime import arrays
 from xg_runtime.module import Arrays, in_type, is_float
-from xg_testing.record import without_places
+from xg_testing.record import meaning
 
 PathLike = str | os.PathLike[str]
 RANKS: Final = ("single", "exact")
@@ -103,13 +103,12 @@ def assert_code_unchanged(
 ) -> None:
     """Raise AssertionError with the difference if a file compiles to other code than `golden`.
 
-    The header with the release of xg, and the line numbers of the diagram, may differ. A golden is
-    written by `xg show FILE --as numpy > golden.py`.
+    The header with the release of xg, and the comments that quote the diagram, may differ.
+    `xg show FILE --as numpy --whole > golden.py` writes a golden.
     """
     program = compile_project(read_project(file), block, settings or {}, plan)
-    name = PurePath(file).name
-    expected = without_places(Path(golden).read_text("utf-8"), name)
-    found = without_places(program.source(backend), name)
+    expected = meaning(Path(golden).read_text("utf-8"))
+    found = meaning(program.source(backend))
     if found != expected:
         lines = (expected.splitlines(), found.splitlines())
         difference = unified_diff(*lines, os.fspath(golden), os.fspath(file), lineterm="")

@@ -146,7 +146,7 @@ def lock_block(
         sizes,
         numbers,
         plans,
-        dict(_hashes(program, file, whole=whole)),
+        dict(_hashes(program, whole=whole)),
     )
 
 
@@ -217,20 +217,20 @@ def collectives(program: Program) -> Iterator[str]:
         yield f"{what}: {sent.formula('ring')}"
 
 
-def _hashes(program: Program, file: str, *, whole: bool) -> Iterator[tuple[str, str]]:
-    """Yield each kind of output with a hash of what it says, without the places in the file."""
+def _hashes(program: Program, *, whole: bool) -> Iterator[tuple[str, str]]:
+    """Yield each kind of output with a hash of what it says."""
     for view in program.views:
-        yield f"figure.{view}", _hash(dot(program.figure(view, legend=False), "light"), file)
+        yield f"figure.{view}", _hash(dot(program.figure(view, legend=False), "light"))
     for name, backend in backends().items() if whole and not program.stages else ():
         if backend.writes(program.graphs):
-            yield name, _hash(program.source(name), file)
+            yield name, _hash(program.source(name))
 
 
-def _hash(text: str, file: str) -> str:
-    return sha256(without_places(text, file).encode()).hexdigest()[:16]
+def _hash(text: str) -> str:
+    return sha256(meaning(text).encode()).hexdigest()[:16]
 
 
-def without_places(code: str, file: str) -> str:
-    """Return a module or figure without its header, and without the lines of its source file."""
+def meaning(code: str) -> str:
+    """Return a module or figure without its header and the lines that quote the diagram."""
     code = re.sub(r"Compiled by xg .*?\n\n", "", code, count=1, flags=re.DOTALL)
-    return re.sub(rf",? ?\(?{re.escape(file)}:\d+(-\d+)?\)?", "", code)
+    return re.sub(r"^ *# .*\n", "", code, flags=re.MULTILINE)

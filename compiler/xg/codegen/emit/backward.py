@@ -28,7 +28,7 @@ from xg.codegen.emit.names import Names, gradient_names, plain, spell_symbol, su
 from xg.codegen.emit.parameters import spell_gathers
 from xg.codegen.emit.sizes import Source, shape_text
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.statements import Statements, function_name, place_of
+from xg.codegen.emit.statements import Statements, function_name
 from xg.codegen.emit.text import Text, add_comment, bracketed, indent_lines, tuple_of, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.collectives import PRIMITIVES
@@ -228,7 +228,7 @@ class _BackwardWriter(PassWriter):
         if any(value in backward.gradients for value in graph.param_values()):
             leaving.append("gradients of parameters in `grads`")
         return [
-            f'"""Backward pass of `{self.plan.functions[graph.key]}` ({place_of([graph.span])}).',
+            f'"""Backward pass of `{self.plan.functions[graph.key]}`.',
             "",
             *wrap_text(f"{', '.join(arriving)} -> {', '.join(leaving)}".strip()),
             '"""',
@@ -242,7 +242,7 @@ class _BackwardWriter(PassWriter):
         callee = self.plan.program.graphs[call.callee].block
         shapes = [self.statements.types[value].shape for value in call.outputs[:1]]
         shape = "".join(f"{shape_text(each, self.graph.sizes)}, " for each in shapes)
-        note = f"grad of {callee}, {place_of([call.span])}"
+        note = f"grad of {callee}"
         comment = f"{shape}{note}"
         names = [name for _, name in results]
         if call.loop:

@@ -8,7 +8,6 @@ from xg.codegen.emit.module_plan import ModulePlan, PassWriter
 from xg.codegen.emit.names import Names
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
-from xg.codegen.emit.statements import place_of
 from xg.codegen.emit.text import Text, add_comment, chosen, indent_lines, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Loop, Value, ports
@@ -148,7 +147,7 @@ class LoopWriter:
         if axes[0] is not None:
             stacked = len(shape) + axes[0]
             shape = (*shape[:stacked], *shape[stacked + 1 :])
-        return f"{shape_text(shape, self.scope.sizes)}, {self.note}"
+        return ", ".join(filter(None, [shape_text(shape, self.scope.sizes), self.note]))
 
     def _rows(self, results: Sequence[str], axes: Sequence[int | None]) -> dict[int, Row]:
         """The results that are stacked, by their number."""
@@ -279,14 +278,14 @@ class _CallLines:
 
     @property
     def note(self) -> str:
-        """Whether it runs again, and the place in the file."""
-        return ", ".join([*(["again"] if self.call.again else []), place_of([self.call.span])])
+        """Whether it runs again."""
+        return "again" if self.call.again else ""
 
     @property
     def comment(self) -> str:
         """The shape of the first result, and the note."""
         shape = self.writer.graph.types[self.call.outputs[0]].shape
-        return f"{shape_text(shape, self.writer.scope.sizes)}, {self.note}"
+        return ", ".join(filter(None, [shape_text(shape, self.writer.scope.sizes), self.note]))
 
     def once(self) -> list[str]:
         """A plain call."""

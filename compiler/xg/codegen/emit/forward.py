@@ -19,7 +19,7 @@ from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.parameters import Key, Row, Symbols, named_lines, spell_gathers
 from xg.codegen.emit.sizes import Source
 from xg.codegen.emit.spelling import Scope, private
-from xg.codegen.emit.statements import Statements, function_name, place_of
+from xg.codegen.emit.statements import Statements, describe, function_name
 from xg.codegen.emit.text import Text, bracketed, call, indent_lines, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import remove_stops
@@ -243,8 +243,8 @@ class _ForwardWriter(PassWriter):
         arriving = ", ".join(self.spell_value(value) for value in graph.inputs)
         pairs = zip(graph.output_names, graph.output_types, strict=True)
         leaving = ", ".join(f"{name} {spell_shape(type_.shape)}" for name, type_ in pairs)
-        title = f"{safe(graph.title)} ({place_of([graph.span])})."
-        return [f'"""{title}', "", *wrap_text(f"{arriving} -> {leaving}".strip()), '"""']
+        title = safe(describe(graph))
+        return [f'"""{title}.', "", *wrap_text(f"{arriving} -> {leaving}".strip()), '"""']
 
     def _saved_fields(self) -> list[str]:
         names = Names(size_variables(self.graph))  # sizes may be saved beside them

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from xg.codegen.emit.dialect import Kernels
 from xg.codegen.emit.function import (
@@ -16,14 +17,15 @@ from xg.codegen.emit.function import (
 from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
-from xg.codegen.emit.text import WIDTH, Text, add_comment, call
+from xg.codegen.emit.text import WIDTH, Text, add_comment, call, wrap_comment
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, has_unsafe_choice, is_inline, remove_stops
-from xg.ir.graph import Apply, Step, Value
+from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.ir.labels import snake
 from xg.ir.tensor import TensorType
 
+_BEFORE_COMMENT = re.compile(r'(?:"[^"]*"|[^"#])*')
 PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
 
 
@@ -102,8 +104,9 @@ class Statements:
     `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
     `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
     should be called, `again` which value takes over the name of which; `unread` values get none;
-    `reusable` may be overwritten; `direct` is the text of a step that is no operator's; `marks`
-    say which lines compute which steps.
+    `reusable` may be overwritten; `quoted` are the lines of the diagram in the last comment;
+    `direct` is the text of a step that is no operator's; `marks` say which lines compute which
+    steps.
     """
 
     spelling: Spelling
@@ -117,6 +120,7 @@ class Statements:
     backward: bool
     place: str = '"{}"'
     reusable: frozenset[Value] = frozenset()
+    quoted: tuple[str, ...] = ()
     again: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     unread: set[Value] = field(default_factory=set[Value])
     direct: dict[Apply, Text] = field(default_factory=dict[Apply, Text])
@@ -239,7 +243,7 @@ class Statements:
         for expr, value in zip(body.operands, step.inputs, strict=True):
             writer.texts[id(expr)] = self.mention(value)
         (text,) = writer.write(body.outputs)
-        comment = ", ".join([*self._origins([step]), self._place([step])])
+        comment = ", ".join(self._origins([step]))
         for line in writer.lines:
             self.add(add_comment(line, comment), (step,))
         return text
@@ -321,15 +325,16 @@ class Statements:
         self.add(add_comment(f"{targets} = {text.text}", comment), steps)
 
     def add(self, lines: Sequence[str], steps: Sequence[Step]) -> None:
-        """Lines that compute some steps."""
+        """Lines that compute some steps, below a comment that quotes the diagram if it is news."""
+        self._quote(steps)
         self.marks.append(Mark(len(self.lines), len(self.lines) + len(lines), tuple(steps)))
         self.lines += lines
 
     def _comment(self, values: Sequence[Value], steps: Sequence[Apply]) -> str:
-        """Shape, role in a backward pass, and place in the file."""
+        """Shape and role in a backward pass."""
         shape = shape_text(self.types[values[0]].shape, self.scope.sizes)
         fused = [] if self.backward else _fusion_note(steps)
-        return ", ".join([shape, *self._origins(steps), self._place(steps), *fused])
+        return ", ".join([shape, *self._origins(steps), *fused])
 
     def _origins(self, steps: Sequence[Apply]) -> list[str]:
         """The roles of the steps of a backward pass; none in a forward pass."""
@@ -343,21 +348,42 @@ class Statements:
         others = dict.fromkeys(map(_move, moves))
         return [*([f"grad of {names}"] if names else []), *others]
 
-    def _place(self, steps: Sequence[Apply]) -> str:
-        origins = [step.origin or step for step in steps] if self.backward else list(steps)
-        return place_of(part.span for step in origins for part in step.parts or (step,))
+    def _quote(self, steps: Sequence[Step]) -> None:
+        """Add the lines of the diagram that some steps come from, unless they were the last ones.
+
+        A comment with the text stays true when the line moves, which its number does not. Sums of
+        gradients and collectives come from no line of the diagram.
+        """
+        origins = [
+            step.origin if isinstance(step, Apply) and self.backward else step for step in steps
+        ]
+        parts = (part for step in origins if step for part in _written_parts(step))
+        lines = tuple(dict.fromkeys(filter(None, (quote(part.span) for part in parts))))
+        prefix = "backward of " if self.backward else ""
+        for line in lines:
+            if line not in self.quoted:
+                self.lines += wrap_comment(f"{prefix}{line}")
+        self.quoted = lines or self.quoted
 
 
-def place_of(spans: Iterable[Span]) -> str:
-    """``mlp.xg:4``, or the lines from the first to the last: ``mlp.xg:4-6``."""
-    lines: dict[str, list[int]] = {}
-    for span in spans:
-        lines.setdefault(safe(span.source.name.rsplit("/", 1)[-1]), []).append(span.line)
-    places = [
-        f"{file}:{min(numbers)}" + (f"-{max(numbers)}" if len({*numbers}) > 1 else "")
-        for file, numbers in lines.items()
-    ]
-    return ", ".join(places)
+def _written_parts(step: Step) -> Sequence[Step]:
+    """The steps of the diagram in a step, of which a collective is none."""
+    if isinstance(step, Call):
+        return (step,)
+    return [part for part in step.parts or (step,) if part.op.family != "collective"]
+
+
+def quote(span: Span) -> str:
+    """The line of a place in the diagram, without its comment and its alignment."""
+    text = _BEFORE_COMMENT.match(span.source.line_text(span.line))
+    return safe(" ".join(text[0].split())) if text else ""
+
+
+def describe(graph: Graph) -> str:
+    """The title of a block and its name; no file, which may be renamed."""
+    if graph.title in ("", graph.block):
+        return f"Block {graph.block}"
+    return f"{graph.title}: block {graph.block}"
 
 
 def _fusion_note(steps: Sequence[Apply]) -> list[str]:

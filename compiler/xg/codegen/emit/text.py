@@ -134,6 +134,8 @@ def add_comment(code: str, comment: str, indent: int = 4) -> list[str]:
 
     The rest of a long comment is on lines below, inside the brackets.
     """
+    if not comment:
+        return broken(code, indent)
     room = WIDTH - indent
     if len(code) + len(comment) + 4 <= room:
         return [f"{code}  # {comment}"]
@@ -175,8 +177,14 @@ def chosen(target: str, value: str, test: str, other: str, indent: int = 4) -> l
     return [f"{target} = (", *indent_lines(inside), ")"]
 
 
+def wrap_comment(comment: str) -> list[str]:
+    """A comment on lines of its own, in a function within a function at most."""
+    first, *rest = wrap_text(comment, 8, further=6)
+    return [f"# {first}", *(f"# {line}" for line in rest)]
+
+
 def wrap_text(text: str, indent: int = 4, further: int = 0) -> list[str]:
-    """Text of a docstring in lines that fit; no shape in brackets is torn apart."""
+    """Text of a docstring or comment in lines that fit; no shape in brackets is torn apart."""
     solid = re.sub(r"\[[^\]]*\]", lambda shape: shape[0].replace(" ", "\0"), text)
     lines = wrap(
         solid,

@@ -16,7 +16,7 @@ from xg.codegen.emit.argument_checks import WIDEN
 from xg.codegen.emit.module_plan import ModulePlan, size_variables
 from xg.codegen.emit.names import Names, safe
 from xg.codegen.emit.spelling import private
-from xg.codegen.emit.statements import place_of
+from xg.codegen.emit.statements import describe
 from xg.codegen.emit.text import WIDTH, bracketed, indent_lines, wrap_text
 from xg.codegen.torch.templates import SETTING
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -227,12 +227,10 @@ class BlockModule:
 
     def lines(self) -> list[str]:
         """The class."""
-        key, title = self.graph.key, safe(self.graph.title)
+        key, title = self.graph.key, safe(describe(self.graph))
         return [
             f"class {self.modules[key]}(torch.nn.Module):",
-            *indent_lines(
-                wrap_text(f'"""{title} ({place_of([self.graph.span])}) with its parameters."""')
-            ),
+            *indent_lines(wrap_text(f'"""{title}, with its parameters."""')),
             "",
             "    def __init__(self, params: Params, at: str) -> None:",
             "        super().__init__()",

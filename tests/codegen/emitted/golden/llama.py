@@ -28,7 +28,7 @@ V = 32000
 
 
 def gqa(params: Params, at: str, X: Array) -> tuple[Array, GQASaved]:
-    """Grouped-Query Attention (llama.xg:15).
+    """Grouped-Query Attention: block GQA.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -38,33 +38,38 @@ def gqa(params: Params, at: str, X: Array) -> tuple[Array, GQASaved]:
     W_O = params[f"{at}.W_O"]  # [D, D]
     B, S, D = X.shape
     D_h = D // N_H
-    Q = rope(  # [B, N_H, S, D_h], llama.xg:20-21
+    # X -> •<=W_Q -> ⊕<-BC(b_Q) if bias = QKV | QKVO -> R -> RMS(g_Q, eps) if norm =
+    #       QK
+    # -> RoPE(base) if turns = plain
+    Q = rope(  # [B, N_H, S, D_h]
         (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2), D_h, S
     )
-    K = rope(  # [B, N_KV, S, D_h], llama.xg:24-25
+    # X -> •<=W_K -> ⊕<-BC(b_K) if bias = QKV | QKVO -> R -> RMS(g_K, eps) if norm =
+    #       QK
+    K = rope(  # [B, N_KV, S, D_h]
         (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2), D_h, S
     )
-    V = (  # [B, N_KV, S, D_h], llama.xg:28
-        (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
-    )
-    broadcast_part = np.broadcast_to(  # llama.xg:30
-        K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h)
-    )
-    KT = (  # [B, N_H, D_h, S], llama.xg:30
-        broadcast_part.reshape(B, N_H, S, D_h).swapaxes(-1, -2)
-    )
-    broadcast_part_2 = np.broadcast_to(  # llama.xg:31
-        V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h)
-    )
-    VG = broadcast_part_2.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], llama.xg:31
-    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S], llama.xg:33-34
-    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:35
-    Y = O @ W_O  # [B, S, D], llama.xg:36
+    # X -> •<=W_V -> ⊕<-BC(b_V) if bias = QKV | QKVO -> R : V [B, N_KV, S, D_h]
+    V = (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)  # [B, N_KV, S, D_h]
+    # K -> BC[b, n, s, d -> b, (n, g=N_H/N_KV), s, d] -> T : KT [B, N_H, D_h, S]
+    broadcast_part = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))
+    KT = broadcast_part.reshape(B, N_H, S, D_h).swapaxes(-1, -2)  # [B, N_H, D_h, S]
+    # V -> BC[b, n, s, d -> b, (n, g=N_H/N_KV), s, d] : VG [B, N_H, S, D_h]
+    broadcast_part_2 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))
+    VG = broadcast_part_2.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h]
+    # Q -> •<=KT -> SM(1/sqrt(D_h), causal) if turns = plain | slowed
+    # -> SM(a^2/sqrt(D_h), causal) if turns = yarn -> Near(S_w) if window = near -> S
+    #       : P [B, N_H, S, S]
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S]
+    # -> •<=VG -> R : O [B, S, N_H*D_h]
+    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D]
+    # -> •<=W_O -> ⊕<-BC(b_O) if bias = QKVO : Y
+    Y = O @ W_O  # [B, S, D]
     return Y, GQASaved(X, Q, KT, VG, P, O)
 
 
 def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of `gqa` (llama.xg:15).
+    """Backward pass of `gqa`.
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
@@ -75,57 +80,62 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    dO = dY @ W_O.T  # [B, S, D], grad of matmul, llama.xg:36
-    dW_O = (  # [D, D], grad of matmul, llama.xg:36
-        saved.O.reshape(-1, D).T @ dY.reshape(-1, D)
-    )
-    d_R_O = (  # [B, N_H, S, D_h], grad of reshape, llama.xg:35
+    # backward of -> •<=W_O -> ⊕<-BC(b_O) if bias = QKVO : Y
+    dO = dY @ W_O.T  # [B, S, D], grad of matmul
+    dW_O = saved.O.reshape(-1, D).T @ dY.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of -> •<=VG -> R : O [B, S, N_H*D_h]
+    d_R_O = (  # [B, N_H, S, D_h], grad of reshape
         dO.reshape(B, S, N_H, D_h).swapaxes(1, 2)
     )
-    dP = (  # [B, N_H, S, S], grad of matmul, llama.xg:35
-        d_R_O @ saved.VG.swapaxes(-1, -2)
-    )
-    dVG = (  # [B, N_H, S, D_h], grad of matmul, llama.xg:35
-        saved.P.swapaxes(-1, -2) @ d_R_O
-    )
-    d_S = d_softmax(dP, saved.P)  # [B, N_H, S, S], grad of softmax, llama.xg:34
-    d_SM = d_scale_mask(  # [B, N_H, S, S], grad of scale_mask, llama.xg:33
-        d_S, 1 / D_h**0.5, S
-    )
-    dQ = (  # [B, N_H, S, D_h], grad of matmul, llama.xg:33
-        d_SM @ saved.KT.swapaxes(-1, -2)
-    )
-    dKT = (  # [B, N_H, D_h, S], grad of matmul, llama.xg:33
-        saved.Q.swapaxes(-1, -2) @ d_SM
-    )
-    dV = (  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:31
+    dP = d_R_O @ saved.VG.swapaxes(-1, -2)  # [B, N_H, S, S], grad of matmul
+    dVG = saved.P.swapaxes(-1, -2) @ d_R_O  # [B, N_H, S, D_h], grad of matmul
+    # backward of -> SM(a^2/sqrt(D_h), causal) if turns = yarn -> Near(S_w) if window
+    #       = near -> S : P [B, N_H, S, S]
+    d_S = d_softmax(dP, saved.P)  # [B, N_H, S, S], grad of softmax
+    # backward of Q -> •<=KT -> SM(1/sqrt(D_h), causal) if turns = plain | slowed
+    d_SM = d_scale_mask(d_S, 1 / D_h**0.5, S)  # [B, N_H, S, S], grad of scale_mask
+    dQ = d_SM @ saved.KT.swapaxes(-1, -2)  # [B, N_H, S, D_h], grad of matmul
+    dKT = saved.Q.swapaxes(-1, -2) @ d_SM  # [B, N_H, D_h, S], grad of matmul
+    # backward of V -> BC[b, n, s, d -> b, (n, g=N_H/N_KV), s, d] : VG
+    #       [B, N_H, S, D_h]
+    dV = (  # [B, N_KV, S, D_h], grad of broadcast
         dVG.reshape(B, N_KV, N_H // N_KV, S, D_h).sum(axis=2)
     )
-    d_BC = (  # [B, N_KV, N_H/N_KV, S, D_h], grad of transpose, broadcast, llama.xg:30
+    # backward of K -> BC[b, n, s, d -> b, (n, g=N_H/N_KV), s, d] -> T : KT
+    #       [B, N_H, D_h, S]
+    d_BC = (  # [B, N_KV, N_H/N_KV, S, D_h], grad of transpose, broadcast
         dKT.swapaxes(-1, -2).reshape(B, N_KV, N_H // N_KV, S, D_h)
     )
-    dK = d_BC.sum(axis=2)  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:30
-    d_R_V = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:28
+    dK = d_BC.sum(axis=2)  # [B, N_KV, S, D_h], grad of broadcast
+    # backward of X -> •<=W_V -> ⊕<-BC(b_V) if bias = QKV | QKVO -> R : V
+    #       [B, N_KV, S, D_h]
+    d_R_V = (  # [B, S, N_KV*D_h], grad of reshape
         dV.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
     )
-    dW_V = (  # [D, N_KV*D_h], grad of matmul, llama.xg:28
+    dW_V = (  # [D, N_KV*D_h], grad of matmul
         saved.X.reshape(-1, D).T @ d_R_V.reshape(-1, N_KV * D // N_H)
     )
-    d_RoPE_K = d_rope(dK, D_h, S)  # [B, N_KV, S, D_h], grad of rope, llama.xg:25
-    d_R_2 = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:24
+    # backward of -> RoPE(base) if turns = plain
+    d_RoPE_K = d_rope(dK, D_h, S)  # [B, N_KV, S, D_h], grad of rope
+    # backward of X -> •<=W_K -> ⊕<-BC(b_K) if bias = QKV | QKVO -> R -> RMS(g_K, eps)
+    #       if norm = QK
+    d_R_2 = (  # [B, S, N_KV*D_h], grad of reshape
         d_RoPE_K.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
     )
-    dW_K = (  # [D, N_KV*D_h], grad of matmul, llama.xg:24
+    dW_K = (  # [D, N_KV*D_h], grad of matmul
         saved.X.reshape(-1, D).T @ d_R_2.reshape(-1, N_KV * D // N_H)
     )
-    d_RoPE_Q = d_rope(dQ, D_h, S)  # [B, N_H, S, D_h], grad of rope, llama.xg:21
-    d_R = (  # [B, S, D], grad of reshape, llama.xg:20
-        d_RoPE_Q.swapaxes(1, 2).reshape(B, S, D)
-    )
-    dW_Q = (  # [D, D], grad of matmul, llama.xg:20
-        saved.X.reshape(-1, D).T @ d_R.reshape(-1, D)
-    )
-    dX = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:15-28
+    # backward of -> RoPE(base) if turns = plain
+    d_RoPE_Q = d_rope(dQ, D_h, S)  # [B, N_H, S, D_h], grad of rope
+    # backward of X -> •<=W_Q -> ⊕<-BC(b_Q) if bias = QKV | QKVO -> R -> RMS(g_Q, eps)
+    #       if norm = QK
+    d_R = d_RoPE_Q.swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape
+    dW_Q = saved.X.reshape(-1, D).T @ d_R.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of X -> •<=W_V -> ⊕<-BC(b_V) if bias = QKV | QKVO -> R : V
+    #       [B, N_KV, S, D_h]
+    # backward of X -> •<=W_K -> ⊕<-BC(b_K) if bias = QKV | QKVO -> R -> RMS(g_K, eps)
+    #       if norm = QK
+    dX = (  # [B, S, D], grad of matmul, sum over uses
         d_R_V @ W_V.T + d_R_2 @ W_K.T + d_R @ W_Q.T
     )
     grads |= {
@@ -138,7 +148,7 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
 
 
 def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
-    """Layer (llama.xg:39).
+    """Block Layer.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -147,21 +157,27 @@ def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
     W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
-    N = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:42
-    attn_out, attn_saved = gqa(params, f"{at}.attn", N)  # [B, S, D], llama.xg:43
-    M = attn_out + X  # [B, S, D], llama.xg:43
-    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:44
-    matmul = H @ W_gate  # [B, S, D_ff], llama.xg:45
-    matmul_2 = H @ W_up  # [B, S, D_ff], llama.xg:45
-    U = swiglu(matmul, matmul_2)  # [B, S, D_ff], llama.xg:45
-    Y = U @ W_down + M  # [B, S, D], llama.xg:46
+    # X -> RMS(g_1, eps) : N [B, S, D]
+    N = rms(X, g_1, 1e-06)  # [B, S, D]
+    # -> GQA(base, eps, factor, low, high, trained, slow, fast, a) as attn -> ⊕<-X : M
+    #       [B, S, D]
+    attn_out, attn_saved = gqa(params, f"{at}.attn", N)  # [B, S, D]
+    M = attn_out + X  # [B, S, D]
+    # -> RMS(g_2, eps) : H [B, S, D]
+    H = rms(M, g_2, 1e-06)  # [B, S, D]
+    # -> •<=W_gate -> SwiGLU<-(H -> •<=W_up) : U [B, S, D_ff]
+    matmul = H @ W_gate  # [B, S, D_ff]
+    matmul_2 = H @ W_up  # [B, S, D_ff]
+    U = swiglu(matmul, matmul_2)  # [B, S, D_ff]
+    # -> •<=W_down -> ⊕<-M : Y
+    Y = U @ W_down + M  # [B, S, D]
     return Y, LayerSaved(X, attn_saved, M, H, matmul, matmul_2, U)
 
 
 def d_layer(
     params: Params, at: str, saved: LayerSaved, dY: Array, grads: Params
 ) -> Array:
-    """Backward pass of `layer` (llama.xg:39).
+    """Backward pass of `layer`.
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
@@ -172,33 +188,33 @@ def d_layer(
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     B, S, D = saved.X.shape
     D_ff = saved.matmul.shape[2]
-    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, llama.xg:46
-    dW_down = (  # [D_ff, D], grad of matmul, llama.xg:46
+    # backward of -> •<=W_down -> ⊕<-M : Y
+    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul
+    dW_down = (  # [D_ff, D], grad of matmul
         saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
     )
-    d_SwiGLU_g, d_SwiGLU_u = d_swiglu(  # [B, S, D_ff], grad of swiglu, llama.xg:45
+    # backward of -> •<=W_gate -> SwiGLU<-(H -> •<=W_up) : U [B, S, D_ff]
+    d_SwiGLU_g, d_SwiGLU_u = d_swiglu(  # [B, S, D_ff], grad of swiglu
         dU, saved.matmul, saved.matmul_2
     )
-    dW_up = (  # [D, D_ff], grad of matmul, llama.xg:45
+    dW_up = (  # [D, D_ff], grad of matmul
         saved.H.reshape(-1, D).T @ d_SwiGLU_u.reshape(-1, D_ff)
     )
-    dW_gate = (  # [D, D_ff], grad of matmul, llama.xg:45
+    dW_gate = (  # [D, D_ff], grad of matmul
         saved.H.reshape(-1, D).T @ d_SwiGLU_g.reshape(-1, D_ff)
     )
-    dH = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:44-45
+    dH = (  # [B, S, D], grad of matmul, sum over uses
         d_SwiGLU_u @ W_up.T + d_SwiGLU_g @ W_gate.T
     )
-    dM_RMS, dg_2 = d_rms(  # [B, S, D], grad of RMS, llama.xg:44
-        dH, saved.M, g_2, 1e-06, B, S, D
-    )
-    dM = dY + dM_RMS  # [B, S, D], sum over uses, llama.xg:43
-    dN = d_gqa(  # [B, S, D], grad of GQA, llama.xg:43
-        params, f"{at}.attn", saved.attn, dM, grads
-    )
-    dX_RMS, dg_1 = d_rms(  # [B, S, D], grad of RMS, llama.xg:42
-        dN, saved.X, g_1, 1e-06, B, S, D
-    )
-    dX = dM + dX_RMS  # [B, S, D], sum over uses, llama.xg:39
+    # backward of -> RMS(g_2, eps) : H [B, S, D]
+    dM_RMS, dg_2 = d_rms(dH, saved.M, g_2, 1e-06, B, S, D)  # [B, S, D], grad of RMS
+    dM = dY + dM_RMS  # [B, S, D], sum over uses
+    # backward of -> GQA(base, eps, factor, low, high, trained, slow, fast, a) as attn
+    #       -> ⊕<-X : M [B, S, D]
+    dN = d_gqa(params, f"{at}.attn", saved.attn, dM, grads)  # [B, S, D], grad of GQA
+    # backward of X -> RMS(g_1, eps) : N [B, S, D]
+    dX_RMS, dg_1 = d_rms(dN, saved.X, g_1, 1e-06, B, S, D)  # [B, S, D], grad of RMS
+    dX = dM + dX_RMS  # [B, S, D], sum over uses
     grads |= {
         f"{at}.g_1": dg_1,
         f"{at}.g_2": dg_2,
@@ -210,7 +226,7 @@ def d_layer(
 
 
 def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSaved]:
-    """Llama (llama.xg:49).
+    """Block Llama.
 
     ids [B, S], t [B, S] -> Z [B, S, V], loss []
     """
@@ -218,24 +234,26 @@ def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSave
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     B, S = ids.shape
-    embedding = E[ids]  # [B, S, D], llama.xg:53
+    # ids -> Emb(E) -> N_L × Layer(base, eps, factor, low, high, trained, slow, fast,
+    #       a) as layers -> RMS(g, eps) : Y [B, S, D]
+    embedding = E[ids]  # [B, S, D]
     layers_out = embedding
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        layers_out, layer_saved = layer(  # [B, S, D], llama.xg:53
-            params, f"layers.{i}", layers_out
-        )
+        layers_out, layer_saved = layer(params, f"layers.{i}", layers_out)  # [B, S, D]
         layers_saved.append(layer_saved)
-    Y = rms(layers_out, g, 1e-06)  # [B, S, D], llama.xg:53
-    Z = Y @ W_lm  # [B, S, V], llama.xg:54
-    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], llama.xg:55
+    Y = rms(layers_out, g, 1e-06)  # [B, S, D]
+    # -> •<=W_lm if head = own -> •<=T(E) if head = tied : Z
+    Z = Y @ W_lm  # [B, S, V]
+    # -> CE<-t : loss
+    loss, loss_lse = cross_entropy(Z, t, B * S)  # []
     return Z, loss, LlamaSaved(ids, t, layers_out, layers_saved, Y, Z, loss_lse)
 
 
 def d_llama(
     params: Params, saved: LlamaSaved, dZ: Array, dloss: Array, grads: Params
 ) -> None:
-    """Backward pass of `llama` (llama.xg:49).
+    """Backward pass of `llama`.
 
     dZ [B, S, V], dloss [] -> gradients of parameters in `grads`
     """
@@ -244,23 +262,23 @@ def d_llama(
     B, S = saved.ids.shape
     D = saved.layers_out.shape[2]
     V = saved.Z.shape[2]
-    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, llama.xg:55
+    # backward of -> CE<-t : loss
+    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy
         dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
     )
-    dZ = dZ + dZ_CE  # [B, S, V], sum over uses, llama.xg:54
-    dY = dZ @ W_lm.T  # [B, S, D], grad of matmul, llama.xg:54
-    dW_lm = (  # [D, V], grad of matmul, llama.xg:54
-        saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)
-    )
-    d_RMS, dg = d_rms(  # [B, S, D], grad of RMS, llama.xg:53
-        dY, saved.layers_out, g, 1e-06, B, S, D
-    )
+    dZ = dZ + dZ_CE  # [B, S, V], sum over uses
+    # backward of -> •<=W_lm if head = own -> •<=T(E) if head = tied : Z
+    dY = dZ @ W_lm.T  # [B, S, D], grad of matmul
+    dW_lm = saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)  # [D, V], grad of matmul
+    # backward of ids -> Emb(E) -> N_L × Layer(base, eps, factor, low, high, trained,
+    #       slow, fast, a) as layers -> RMS(g, eps) : Y [B, S, D]
+    d_RMS, dg = d_rms(dY, saved.layers_out, g, 1e-06, B, S, D)  # [B, S, D], grad of RMS
     d_layers = d_RMS
     for i in reversed(range(len(saved.layers))):
-        d_layers = d_layer(  # [B, S, D], grad of Layer, llama.xg:53
+        d_layers = d_layer(  # [B, S, D], grad of Layer
             params, f"layers.{i}", saved.layers[i], d_layers, grads
         )
-    dE = _scatter_add(d_layers, saved.ids, V)  # [V, D], grad of embedding, llama.xg:53
+    dE = _scatter_add(d_layers, saved.ids, V)  # [V, D], grad of embedding
     grads |= {
         "E": dE,
         "g": dg,

@@ -27,7 +27,7 @@ N_L = 32
 
 
 def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Grouped-Query Attention (llama.xg:15).
+    """Grouped-Query Attention: block GQA.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -41,43 +41,45 @@ def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array
     N_KV = K_past.shape[1]
     T = K_past.shape[2]
     D_h = K_past.shape[3]
-    reshape = (  # [B, N_H, S, D_h], llama.xg:20
-        (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)
-    )
-    Q = offset_rope(reshape, D_h, T, S)  # [B, N_H, S, D_h], llama.xg:21
-    reshape_2 = (  # [B, N_KV, S, D_h], llama.xg:24
-        (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
-    )
-    K_new = offset_rope(reshape_2, D_h, T, S)  # [B, N_KV, S, D_h], llama.xg:25
-    K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:25
-    V_new = (  # [B, N_KV, S, D_h], llama.xg:28
-        (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
-    )
-    V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:28
-    broadcast_part = np.broadcast_to(  # llama.xg:30
-        K[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h)
-    )
-    KT = (  # [B, N_H, D_h, S + T], llama.xg:30
+    # X -> •<=W_Q -> ⊕<-BC(b_Q) if bias = QKV | QKVO -> R -> RMS(g_Q, eps) if norm =
+    #       QK
+    reshape = (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h]
+    # -> RoPE(base) if turns = plain
+    Q = offset_rope(reshape, D_h, T, S)  # [B, N_H, S, D_h]
+    # X -> •<=W_K -> ⊕<-BC(b_K) if bias = QKV | QKVO -> R -> RMS(g_K, eps) if norm =
+    #       QK
+    reshape_2 = (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)  # [B, N_KV, S, D_h]
+    # -> RoPE(base) if turns = plain
+    K_new = offset_rope(reshape_2, D_h, T, S)  # [B, N_KV, S, D_h]
+    K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h]
+    # X -> •<=W_V -> ⊕<-BC(b_V) if bias = QKV | QKVO -> R : V [B, N_KV, S, D_h]
+    V_new = (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)  # [B, N_KV, S, D_h]
+    V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h]
+    # K -> BC[b, n, s, d -> b, (n, g=N_H/N_KV), s, d] -> T : KT [B, N_H, D_h, S]
+    broadcast_part = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h))
+    KT = (  # [B, N_H, D_h, S + T]
         broadcast_part.reshape(B, N_H, S + T, D_h).swapaxes(-1, -2)
     )
-    broadcast_part_2 = np.broadcast_to(  # llama.xg:31
+    # V -> BC[b, n, s, d -> b, (n, g=N_H/N_KV), s, d] : VG [B, N_H, S, D_h]
+    broadcast_part_2 = np.broadcast_to(
         V[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h)
     )
-    VG = broadcast_part_2.reshape(  # [B, N_H, S + T, D_h], llama.xg:31
-        B, N_H, S + T, D_h
-    )
-    P = softmax(  # [B, N_H, S, S + T], llama.xg:33-34
-        scale_mask(Q @ KT, 1 / D_h**0.5, T, S)
-    )
-    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:35
-    Y = O @ W_O  # [B, S, D], llama.xg:36
+    VG = broadcast_part_2.reshape(B, N_H, S + T, D_h)  # [B, N_H, S + T, D_h]
+    # Q -> •<=KT -> SM(1/sqrt(D_h), causal) if turns = plain | slowed
+    # -> SM(a^2/sqrt(D_h), causal) if turns = yarn -> Near(S_w) if window = near -> S
+    #       : P [B, N_H, S, S]
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, T, S))  # [B, N_H, S, S + T]
+    # -> •<=VG -> R : O [B, S, N_H*D_h]
+    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D]
+    # -> •<=W_O -> ⊕<-BC(b_O) if bias = QKVO : Y
+    Y = O @ W_O  # [B, S, D]
     kept[f"{at}.K"] = K
     kept[f"{at}.V"] = V
     return Y
 
 
 def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Layer (llama.xg:39).
+    """Block Layer.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -86,17 +88,23 @@ def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Arr
     W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
-    N = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:42
-    attn_out = gqa(params, cache, kept, f"{at}.attn", N)  # [B, S, D], llama.xg:43
-    M = attn_out + X  # [B, S, D], llama.xg:43
-    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:44
-    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], llama.xg:45
-    Y = U @ W_down + M  # [B, S, D], llama.xg:46
+    # X -> RMS(g_1, eps) : N [B, S, D]
+    N = rms(X, g_1, 1e-06)  # [B, S, D]
+    # -> GQA(base, eps, factor, low, high, trained, slow, fast, a) as attn -> ⊕<-X : M
+    #       [B, S, D]
+    attn_out = gqa(params, cache, kept, f"{at}.attn", N)  # [B, S, D]
+    M = attn_out + X  # [B, S, D]
+    # -> RMS(g_2, eps) : H [B, S, D]
+    H = rms(M, g_2, 1e-06)  # [B, S, D]
+    # -> •<=W_gate -> SwiGLU<-(H -> •<=W_up) : U [B, S, D_ff]
+    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff]
+    # -> •<=W_down -> ⊕<-M : Y
+    Y = U @ W_down + M  # [B, S, D]
     return Y
 
 
 def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
-    """Llama (llama.xg:49).
+    """Block Llama.
 
     ids [B, S] -> Z [B, S, V]
     """
@@ -104,15 +112,17 @@ def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     ids_past = cache["ids"]
-    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], llama.xg:49
-    embedding = E[ids]  # [B, S, D], llama.xg:53
+    # block Llama(ids [B, S] in V, t [B, S] in V; base = 10000, eps = 1e-6,
+    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T]
+    # ids -> Emb(E) -> N_L × Layer(base, eps, factor, low, high, trained, slow, fast,
+    #       a) as layers -> RMS(g, eps) : Y [B, S, D]
+    embedding = E[ids]  # [B, S, D]
     layers_out = embedding
     for i in range(N_L):
-        layers_out = layer(  # [B, S, D], llama.xg:53
-            params, cache, kept, f"layers.{i}", layers_out
-        )
-    Y = rms(layers_out, g, 1e-06)  # [B, S, D], llama.xg:53
-    Z = Y @ W_lm  # [B, S, V], llama.xg:54
+        layers_out = layer(params, cache, kept, f"layers.{i}", layers_out)  # [B, S, D]
+    Y = rms(layers_out, g, 1e-06)  # [B, S, D]
+    # -> •<=W_lm if head = own -> •<=T(E) if head = tied : Z
+    Z = Y @ W_lm  # [B, S, V]
     kept["ids"] = ids_all
     return Z
 

@@ -31,7 +31,7 @@ N_H = 4
 
 
 def mha(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MHASaved]:
-    """Multi-Head Attention (mha.xg:4).
+    """Multi-Head Attention: block MHA.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -47,30 +47,37 @@ def mha(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MHASaved]:
     b_O = params["b_O"]  # [D]
     B, S, D = X.shape
     D_h = D // N_H
-    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], mha.xg:9
-    Q = (  # [B, N_H, S, D_h], mha.xg:10
-        linear(H, W_Q, b_Q).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    K = (  # [B, N_H, S, D_h], mha.xg:11
-        linear(H, W_K, b_K).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    V = (  # [B, N_H, S, D_h], mha.xg:13
-        linear(H, W_V, b_V).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    O, O_lse, O_keep = (  # [B, N_H, S, D_h], mha.xg:12-19, fuses KT, A, Z, P, AS
+    # X -> LN(γ, β) : H [B, S, D]
+    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D]
+    # H -> •<=W_Q -> ⊕<-BC(b_Q) -> R : Q [B, N_H, S, D_h]
+    Q = linear(H, W_Q, b_Q).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    # H -> •<=W_K -> ⊕<-BC(b_K) -> R : K [B, N_H, S, D_h]
+    K = linear(H, W_K, b_K).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    # H -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S, D_h]
+    V = linear(H, W_V, b_V).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    # -> T : KT [B, N_H, D_h, S]
+    # Q -> •<=KT : A [B, N_H, S, S]
+    # -> SM(1/sqrt(D_h), causal) : Z [B, N_H, S, S]
+    # -> S : P [B, N_H, S, S]
+    # -> DO(p) : AS [B, N_H, S, S]
+    # -> •<=V : O [B, N_H, S, D_h]
+    O, O_lse, O_keep = (  # [B, N_H, S, D_h], fuses KT, A, Z, P, AS
         attention_with_dropout(
             Q, K, V, None, 1 / D_h**0.5, 0.1, "causal", "scaled", seed, "AS"
         )
     )
-    C = O.transpose(1, 2).reshape(B, S, D)  # [B, S, D], mha.xg:20
-    A_out = linear(C, W_O, b_O)  # [B, S, D], mha.xg:21
-    dropout_1, dropout_keep = dropout(A_out, 0.1, seed, "DO_1")  # [B, S, D], mha.xg:22
-    Y = dropout_1 + X  # [B, S, D], mha.xg:22
+    # -> R : C [B, S, D]
+    C = O.transpose(1, 2).reshape(B, S, D)  # [B, S, D]
+    # -> •<=W_O -> ⊕<-BC(b_O) : A_out [B, S, D]
+    A_out = linear(C, W_O, b_O)  # [B, S, D]
+    # -> DO(p) -> ⊕<-X : Y
+    dropout_1, dropout_keep = dropout(A_out, 0.1, seed, "DO_1")  # [B, S, D]
+    Y = dropout_1 + X  # [B, S, D]
     return Y, MHASaved(X, H, H_mean, H_rstd, Q, K, V, O, O_lse, O_keep, C, dropout_keep)
 
 
 def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of `mha` (mha.xg:4).
+    """Backward pass of `mha`.
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
@@ -82,62 +89,61 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    dA_out = d_dropout(  # [B, S, D], grad of dropout, mha.xg:22
-        dY, saved.dropout_keep, 0.1
-    )
+    # backward of -> DO(p) -> ⊕<-X : Y
+    dA_out = d_dropout(dY, saved.dropout_keep, 0.1)  # [B, S, D], grad of dropout
     del saved.dropout_keep
-    dC = product_with_transpose(dA_out, W_O)  # [B, S, D], grad of linear, mha.xg:21
-    dW_O = product_over_rows(saved.C, dA_out)  # [D, D], grad of linear, mha.xg:21
+    # backward of -> •<=W_O -> ⊕<-BC(b_O) : A_out [B, S, D]
+    dC = product_with_transpose(dA_out, W_O)  # [B, S, D], grad of linear
+    dW_O = product_over_rows(saved.C, dA_out)  # [D, D], grad of linear
     del saved.C
-    db_O = dA_out.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:21
-    dO = (  # [B, N_H, S, D_h], grad of reshape, mha.xg:20
-        dC.reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    dQ, dK, dV = (  # [B, N_H, S, D_h], grad of attention, mha.xg:12-19
-        d_attention_with_dropout(
-            dO,
-            saved.Q,
-            saved.K,
-            saved.V,
-            None,
-            saved.O,
-            saved.O_lse,
-            saved.O_keep,
-            1 / D_h**0.5,
-            0.1,
-            "causal",
-            "scaled",
-        )
+    db_O = dA_out.sum(dim=(0, 1))  # [D], grad of linear
+    # backward of -> R : C [B, S, D]
+    dO = dC.reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h], grad of reshape
+    # backward of -> T : KT [B, N_H, D_h, S]
+    # backward of Q -> •<=KT : A [B, N_H, S, S]
+    # backward of -> SM(1/sqrt(D_h), causal) : Z [B, N_H, S, S]
+    # backward of -> S : P [B, N_H, S, S]
+    # backward of -> DO(p) : AS [B, N_H, S, S]
+    # backward of -> •<=V : O [B, N_H, S, D_h]
+    dQ, dK, dV = d_attention_with_dropout(  # [B, N_H, S, D_h], grad of attention
+        dO,
+        saved.Q,
+        saved.K,
+        saved.V,
+        None,
+        saved.O,
+        saved.O_lse,
+        saved.O_keep,
+        1 / D_h**0.5,
+        0.1,
+        "causal",
+        "scaled",
     )
     del saved.Q, saved.K, saved.V, saved.O, saved.O_lse, saved.O_keep
-    d_R_V = dV.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:13
-    dH_Linear_3 = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:13
-        d_R_V, W_V
-    )
-    dW_V = product_over_rows(saved.H, d_R_V)  # [D, D], grad of linear, mha.xg:13
-    db_V = d_R_V.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:13
-    d_R_K = dK.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:11
-    dH_Linear_2 = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:11
-        d_R_K, W_K
-    )
-    dW_K = product_over_rows(saved.H, d_R_K)  # [D, D], grad of linear, mha.xg:11
-    db_K = d_R_K.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:11
-    d_R_Q = dQ.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:10
-    dH_Linear_1 = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:10
-        d_R_Q, W_Q
-    )
-    dW_Q = product_over_rows(saved.H, d_R_Q)  # [D, D], grad of linear, mha.xg:10
+    # backward of H -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S, D_h]
+    d_R_V = dV.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape
+    dH_Linear_3 = product_with_transpose(d_R_V, W_V)  # [B, S, D], grad of linear
+    dW_V = product_over_rows(saved.H, d_R_V)  # [D, D], grad of linear
+    db_V = d_R_V.sum(dim=(0, 1))  # [D], grad of linear
+    # backward of H -> •<=W_K -> ⊕<-BC(b_K) -> R : K [B, N_H, S, D_h]
+    d_R_K = dK.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape
+    dH_Linear_2 = product_with_transpose(d_R_K, W_K)  # [B, S, D], grad of linear
+    dW_K = product_over_rows(saved.H, d_R_K)  # [D, D], grad of linear
+    db_K = d_R_K.sum(dim=(0, 1))  # [D], grad of linear
+    # backward of H -> •<=W_Q -> ⊕<-BC(b_Q) -> R : Q [B, N_H, S, D_h]
+    d_R_Q = dQ.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape
+    dH_Linear_1 = product_with_transpose(d_R_Q, W_Q)  # [B, S, D], grad of linear
+    dW_Q = product_over_rows(saved.H, d_R_Q)  # [D, D], grad of linear
     del saved.H
-    db_Q = d_R_Q.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:10
-    dH_sum = add_to_first(  # [B, S, D], sum over uses, mha.xg:9
-        dH_Linear_3, dH_Linear_2
-    )
-    dH = add_to_first(dH_sum, dH_Linear_1)  # [B, S, D], sum over uses, mha.xg:9
-    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm, mha.xg:9
+    db_Q = d_R_Q.sum(dim=(0, 1))  # [D], grad of linear
+    dH_sum = add_to_first(dH_Linear_3, dH_Linear_2)  # [B, S, D], sum over uses
+    dH = add_to_first(dH_sum, dH_Linear_1)  # [B, S, D], sum over uses
+    # backward of X -> LN(γ, β) : H [B, S, D]
+    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm
         dH, saved.X, gamma, saved.H_mean, saved.H_rstd
     )
     del saved.X, saved.H_mean, saved.H_rstd
-    dX = add_to_second(dY, dX_LN)  # [B, S, D], sum over uses, mha.xg:4
+    dX = add_to_second(dY, dX_LN)  # [B, S, D], sum over uses
     grads |= {
         "gamma": dgamma,
         "beta": dbeta,

@@ -26,7 +26,7 @@ N_H = 4
 
 
 def mha(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MHASaved]:
-    """Multi-Head Attention (mha.xg:4).
+    """Multi-Head Attention: block MHA.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -42,31 +42,38 @@ def mha(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MHASaved]:
     b_O = params["b_O"]  # [D]
     B, S, D = X.shape
     D_h = D // N_H
-    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], mha.xg:9
-    Q = (  # [B, N_H, S, D_h], mha.xg:10
-        (H @ W_Q + b_Q).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    K = (  # [B, N_H, S, D_h], mha.xg:11
-        (H @ W_K + b_K).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    KT = K.mT  # [B, N_H, D_h, S], mha.xg:12
-    V = (  # [B, N_H, S, D_h], mha.xg:13
-        (H @ W_V + b_V).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    A = Q @ KT  # [B, N_H, S, S], mha.xg:15
-    Z = scale_mask(A, 1 / D_h**0.5, S)  # [B, N_H, S, S], mha.xg:16
-    P = softmax(Z)  # [B, N_H, S, S], mha.xg:17
-    AS, AS_keep = dropout(P, 0.1, seed, "AS")  # [B, N_H, S, S], mha.xg:18
-    O = AS @ V  # [B, N_H, S, D_h], mha.xg:19
-    C = O.transpose(1, 2).reshape(B, S, D)  # [B, S, D], mha.xg:20
-    A_out = C @ W_O + b_O  # [B, S, D], mha.xg:21
-    dropout_1, dropout_keep = dropout(A_out, 0.1, seed, "DO_1")  # [B, S, D], mha.xg:22
-    Y = dropout_1 + X  # [B, S, D], mha.xg:22
+    # X -> LN(γ, β) : H [B, S, D]
+    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D]
+    # H -> •<=W_Q -> ⊕<-BC(b_Q) -> R : Q [B, N_H, S, D_h]
+    Q = (H @ W_Q + b_Q).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    # H -> •<=W_K -> ⊕<-BC(b_K) -> R : K [B, N_H, S, D_h]
+    K = (H @ W_K + b_K).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    # -> T : KT [B, N_H, D_h, S]
+    KT = K.mT  # [B, N_H, D_h, S]
+    # H -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S, D_h]
+    V = (H @ W_V + b_V).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    # Q -> •<=KT : A [B, N_H, S, S]
+    A = Q @ KT  # [B, N_H, S, S]
+    # -> SM(1/sqrt(D_h), causal) : Z [B, N_H, S, S]
+    Z = scale_mask(A, 1 / D_h**0.5, S)  # [B, N_H, S, S]
+    # -> S : P [B, N_H, S, S]
+    P = softmax(Z)  # [B, N_H, S, S]
+    # -> DO(p) : AS [B, N_H, S, S]
+    AS, AS_keep = dropout(P, 0.1, seed, "AS")  # [B, N_H, S, S]
+    # -> •<=V : O [B, N_H, S, D_h]
+    O = AS @ V  # [B, N_H, S, D_h]
+    # -> R : C [B, S, D]
+    C = O.transpose(1, 2).reshape(B, S, D)  # [B, S, D]
+    # -> •<=W_O -> ⊕<-BC(b_O) : A_out [B, S, D]
+    A_out = C @ W_O + b_O  # [B, S, D]
+    # -> DO(p) -> ⊕<-X : Y
+    dropout_1, dropout_keep = dropout(A_out, 0.1, seed, "DO_1")  # [B, S, D]
+    Y = dropout_1 + X  # [B, S, D]
     return Y, MHASaved(X, H, H_mean, H_rstd, Q, KT, V, P, AS, AS_keep, C, dropout_keep)
 
 
 def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of `mha` (mha.xg:4).
+    """Backward pass of `mha`.
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
@@ -78,51 +85,50 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    dA_out = d_dropout(  # [B, S, D], grad of dropout, mha.xg:22
-        dY, saved.dropout_keep, 0.1
-    )
-    db_O = dA_out.sum(dim=(0, 1))  # [D], grad of broadcast, mha.xg:21
-    dC = dA_out @ W_O.T  # [B, S, D], grad of matmul, mha.xg:21
-    dW_O = (  # [D, D], grad of matmul, mha.xg:21
-        saved.C.reshape(-1, D).T @ dA_out.reshape(-1, D)
-    )
-    dO = (  # [B, N_H, S, D_h], grad of reshape, mha.xg:20
-        dC.reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    dAS = dO @ saved.V.mT  # [B, N_H, S, S], grad of matmul, mha.xg:19
-    dV = saved.AS.mT @ dO  # [B, N_H, S, D_h], grad of matmul, mha.xg:19
-    dP = d_dropout(  # [B, N_H, S, S], grad of dropout, mha.xg:18
-        dAS, saved.AS_keep, 0.1
-    )
-    dZ = d_softmax(dP, saved.P)  # [B, N_H, S, S], grad of softmax, mha.xg:17
-    dA = d_scale_mask(  # [B, N_H, S, S], grad of scale_mask, mha.xg:16
-        dZ, 1 / D_h**0.5, S
-    )
-    dQ = dA @ saved.KT.mT  # [B, N_H, S, D_h], grad of matmul, mha.xg:15
-    dKT = saved.Q.mT @ dA  # [B, N_H, D_h, S], grad of matmul, mha.xg:15
-    d_R_V = dV.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:13
-    db_V = d_R_V.sum(dim=(0, 1))  # [D], grad of broadcast, mha.xg:13
-    dW_V = (  # [D, D], grad of matmul, mha.xg:13
-        saved.H.reshape(-1, D).T @ d_R_V.reshape(-1, D)
-    )
-    dK = dKT.mT  # [B, N_H, S, D_h], grad of transpose, mha.xg:12
-    d_R_K = dK.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:11
-    db_K = d_R_K.sum(dim=(0, 1))  # [D], grad of broadcast, mha.xg:11
-    dW_K = (  # [D, D], grad of matmul, mha.xg:11
-        saved.H.reshape(-1, D).T @ d_R_K.reshape(-1, D)
-    )
-    d_R_Q = dQ.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:10
-    db_Q = d_R_Q.sum(dim=(0, 1))  # [D], grad of broadcast, mha.xg:10
-    dW_Q = (  # [D, D], grad of matmul, mha.xg:10
-        saved.H.reshape(-1, D).T @ d_R_Q.reshape(-1, D)
-    )
-    dH = (  # [B, S, D], grad of matmul, sum over uses, mha.xg:9-13
+    # backward of -> DO(p) -> ⊕<-X : Y
+    dA_out = d_dropout(dY, saved.dropout_keep, 0.1)  # [B, S, D], grad of dropout
+    # backward of -> •<=W_O -> ⊕<-BC(b_O) : A_out [B, S, D]
+    db_O = dA_out.sum(dim=(0, 1))  # [D], grad of broadcast
+    dC = dA_out @ W_O.T  # [B, S, D], grad of matmul
+    dW_O = saved.C.reshape(-1, D).T @ dA_out.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of -> R : C [B, S, D]
+    dO = dC.reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h], grad of reshape
+    # backward of -> •<=V : O [B, N_H, S, D_h]
+    dAS = dO @ saved.V.mT  # [B, N_H, S, S], grad of matmul
+    dV = saved.AS.mT @ dO  # [B, N_H, S, D_h], grad of matmul
+    # backward of -> DO(p) : AS [B, N_H, S, S]
+    dP = d_dropout(dAS, saved.AS_keep, 0.1)  # [B, N_H, S, S], grad of dropout
+    # backward of -> S : P [B, N_H, S, S]
+    dZ = d_softmax(dP, saved.P)  # [B, N_H, S, S], grad of softmax
+    # backward of -> SM(1/sqrt(D_h), causal) : Z [B, N_H, S, S]
+    dA = d_scale_mask(dZ, 1 / D_h**0.5, S)  # [B, N_H, S, S], grad of scale_mask
+    # backward of Q -> •<=KT : A [B, N_H, S, S]
+    dQ = dA @ saved.KT.mT  # [B, N_H, S, D_h], grad of matmul
+    dKT = saved.Q.mT @ dA  # [B, N_H, D_h, S], grad of matmul
+    # backward of H -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S, D_h]
+    d_R_V = dV.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape
+    db_V = d_R_V.sum(dim=(0, 1))  # [D], grad of broadcast
+    dW_V = saved.H.reshape(-1, D).T @ d_R_V.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of -> T : KT [B, N_H, D_h, S]
+    dK = dKT.mT  # [B, N_H, S, D_h], grad of transpose
+    # backward of H -> •<=W_K -> ⊕<-BC(b_K) -> R : K [B, N_H, S, D_h]
+    d_R_K = dK.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape
+    db_K = d_R_K.sum(dim=(0, 1))  # [D], grad of broadcast
+    dW_K = saved.H.reshape(-1, D).T @ d_R_K.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of H -> •<=W_Q -> ⊕<-BC(b_Q) -> R : Q [B, N_H, S, D_h]
+    d_R_Q = dQ.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape
+    db_Q = d_R_Q.sum(dim=(0, 1))  # [D], grad of broadcast
+    dW_Q = saved.H.reshape(-1, D).T @ d_R_Q.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of H -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S, D_h]
+    # backward of H -> •<=W_K -> ⊕<-BC(b_K) -> R : K [B, N_H, S, D_h]
+    dH = (  # [B, S, D], grad of matmul, sum over uses
         d_R_V @ W_V.T + d_R_K @ W_K.T + d_R_Q @ W_Q.T
     )
-    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm, mha.xg:9
+    # backward of X -> LN(γ, β) : H [B, S, D]
+    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm
         dH, saved.X, gamma, saved.H_mean, saved.H_rstd
     )
-    dX = dY + dX_LN  # [B, S, D], sum over uses, mha.xg:4
+    dX = dY + dX_LN  # [B, S, D], sum over uses
     grads |= {
         "gamma": dgamma,
         "beta": dbeta,

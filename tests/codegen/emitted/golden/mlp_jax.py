@@ -23,7 +23,7 @@ D = 64
 
 
 def mlp(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MLPSaved]:
-    """Multi-Layer Perceptron (mlp.xg:4).
+    """Multi-Layer Perceptron: block MLP.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -33,17 +33,21 @@ def mlp(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MLPSaved]:
     b_up = params["b_up"]  # [D_ff]
     W_down = params["W_down"]  # [D_ff, D]
     b_down = params["b_down"]  # [D]
-    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], mlp.xg:9
-    add = H @ W_up + b_up  # [B, S, D_ff], mlp.xg:10
-    U = gelu(add)  # [B, S, D_ff], mlp.xg:10
-    Z = U @ W_down + b_down  # [B, S, D], mlp.xg:11
-    dropout_1, dropout_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], mlp.xg:12
-    Y = dropout_1 + X  # [B, S, D], mlp.xg:12
+    # X -> LN(γ, β) : H [B, S, D]
+    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D]
+    # -> •<=W_up -> ⊕<-BC[B, S](b_up) -> GELU : U [B, S, D_ff]
+    add = H @ W_up + b_up  # [B, S, D_ff]
+    U = gelu(add)  # [B, S, D_ff]
+    # -> •<=W_down -> ⊕<-BC[B, S](b_down) : Z [B, S, D]
+    Z = U @ W_down + b_down  # [B, S, D]
+    # -> DO(p) -> ⊕<-X : Y
+    dropout_1, dropout_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D]
+    Y = dropout_1 + X  # [B, S, D]
     return Y, MLPSaved(X, H, H_mean, H_rstd, add, U, dropout_keep)
 
 
 def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of `mlp` (mlp.xg:4).
+    """Backward pass of `mlp`.
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
@@ -52,22 +56,26 @@ def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
     W_down = params["W_down"]  # [D_ff, D]
     D = saved.X.shape[2]
     D_ff = saved.add.shape[2]
-    dZ = d_dropout(dY, saved.dropout_keep, 0.1)  # [B, S, D], grad of dropout, mlp.xg:12
-    db_down = dZ.sum(axis=(0, 1))  # [D], grad of broadcast, mlp.xg:11
-    dU = dZ @ W_down.T  # [B, S, D_ff], grad of matmul, mlp.xg:11
-    dW_down = (  # [D_ff, D], grad of matmul, mlp.xg:11
+    # backward of -> DO(p) -> ⊕<-X : Y
+    dZ = d_dropout(dY, saved.dropout_keep, 0.1)  # [B, S, D], grad of dropout
+    # backward of -> •<=W_down -> ⊕<-BC[B, S](b_down) : Z [B, S, D]
+    db_down = dZ.sum(axis=(0, 1))  # [D], grad of broadcast
+    dU = dZ @ W_down.T  # [B, S, D_ff], grad of matmul
+    dW_down = (  # [D_ff, D], grad of matmul
         saved.U.reshape(-1, D_ff).T @ dZ.reshape(-1, D)
     )
-    d_GELU = d_gelu(dU, saved.add)  # [B, S, D_ff], grad of gelu, mlp.xg:10
-    db_up = d_GELU.sum(axis=(0, 1))  # [D_ff], grad of broadcast, mlp.xg:10
-    dH = d_GELU @ W_up.T  # [B, S, D], grad of matmul, mlp.xg:10
-    dW_up = (  # [D, D_ff], grad of matmul, mlp.xg:10
+    # backward of -> •<=W_up -> ⊕<-BC[B, S](b_up) -> GELU : U [B, S, D_ff]
+    d_GELU = d_gelu(dU, saved.add)  # [B, S, D_ff], grad of gelu
+    db_up = d_GELU.sum(axis=(0, 1))  # [D_ff], grad of broadcast
+    dH = d_GELU @ W_up.T  # [B, S, D], grad of matmul
+    dW_up = (  # [D, D_ff], grad of matmul
         saved.H.reshape(-1, D).T @ d_GELU.reshape(-1, D_ff)
     )
-    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm, mlp.xg:9
+    # backward of X -> LN(γ, β) : H [B, S, D]
+    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm
         dH, saved.X, gamma, saved.H_mean, saved.H_rstd
     )
-    dX = dY + dX_LN  # [B, S, D], sum over uses, mlp.xg:4
+    dX = dY + dX_LN  # [B, S, D], sum over uses
     grads |= {
         "gamma": dgamma,
         "beta": dbeta,

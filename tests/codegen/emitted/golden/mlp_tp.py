@@ -35,7 +35,7 @@ N_T = 2
 
 
 def mlp(params: Params, X: Array, *, seed: int | None) -> tuple[Array, MLPSaved]:
-    """Multi-Layer Perceptron (mlp.xg:4).
+    """Multi-Layer Perceptron: block MLP.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -45,17 +45,21 @@ def mlp(params: Params, X: Array, *, seed: int | None) -> tuple[Array, MLPSaved]
     b_up = params["b_up"]  # [D_ff/N_T]
     W_down = params["W_down"]  # [D_ff/N_T, D]
     b_down = params["b_down"]  # [D]
-    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], mlp.xg:9
-    add = H @ W_up + b_up  # [B, S, D_ff/N_T], mlp.xg:10
-    U = gelu(add)  # [B, S, D_ff/N_T], mlp.xg:10
-    Z = all_reduce(U @ W_down, "N_T") + b_down  # [B, S, D], mlp.xg:11
-    dropout_1, dropout_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], mlp.xg:12
-    Y = dropout_1 + X  # [B, S, D], mlp.xg:12
+    # X -> LN(γ, β) : H [B, S, D]
+    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D]
+    # -> •<=W_up -> ⊕<-BC[B, S](b_up) -> GELU : U [B, S, D_ff]
+    add = H @ W_up + b_up  # [B, S, D_ff/N_T]
+    U = gelu(add)  # [B, S, D_ff/N_T]
+    # -> •<=W_down -> ⊕<-BC[B, S](b_down) : Z [B, S, D]
+    Z = all_reduce(U @ W_down, "N_T") + b_down  # [B, S, D]
+    # -> DO(p) -> ⊕<-X : Y
+    dropout_1, dropout_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D]
+    Y = dropout_1 + X  # [B, S, D]
     return Y, MLPSaved(X, H_mean, H_rstd, H, add, U, dropout_keep)
 
 
 def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of `mlp` (mlp.xg:4).
+    """Backward pass of `mlp`.
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
@@ -64,23 +68,27 @@ def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
     W_down = params["W_down"]  # [D_ff/N_T, D]
     D = saved.X.shape[2]
     D_ff = saved.add.shape[2] * N_T
-    dZ = d_dropout(dY, saved.dropout_keep, 0.1)  # [B, S, D], grad of dropout, mlp.xg:12
-    db_down = dZ.sum(axis=(0, 1))  # [D], grad of broadcast, mlp.xg:11
-    dU = dZ @ W_down.T  # [B, S, D_ff/N_T], grad of matmul, mlp.xg:11
-    dW_down = (  # [D_ff/N_T, D], grad of matmul, mlp.xg:11
+    # backward of -> DO(p) -> ⊕<-X : Y
+    dZ = d_dropout(dY, saved.dropout_keep, 0.1)  # [B, S, D], grad of dropout
+    # backward of -> •<=W_down -> ⊕<-BC[B, S](b_down) : Z [B, S, D]
+    db_down = dZ.sum(axis=(0, 1))  # [D], grad of broadcast
+    dU = dZ @ W_down.T  # [B, S, D_ff/N_T], grad of matmul
+    dW_down = (  # [D_ff/N_T, D], grad of matmul
         saved.U.reshape(-1, D_ff // N_T).T @ dZ.reshape(-1, D)
     )
-    d_GELU = d_gelu(dU, saved.add)  # [B, S, D_ff/N_T], grad of gelu, mlp.xg:10
-    db_up = d_GELU.sum(axis=(0, 1))  # [D_ff/N_T], grad of broadcast, mlp.xg:10
-    dH_i = d_GELU @ W_up.T  # [B, S, D], grad of matmul, mlp.xg:10
-    dW_up = (  # [D, D_ff/N_T], grad of matmul, mlp.xg:10
+    # backward of -> •<=W_up -> ⊕<-BC[B, S](b_up) -> GELU : U [B, S, D_ff]
+    d_GELU = d_gelu(dU, saved.add)  # [B, S, D_ff/N_T], grad of gelu
+    db_up = d_GELU.sum(axis=(0, 1))  # [D_ff/N_T], grad of broadcast
+    dH_i = d_GELU @ W_up.T  # [B, S, D], grad of matmul
+    dW_up = (  # [D, D_ff/N_T], grad of matmul
         saved.H.reshape(-1, D).T @ d_GELU.reshape(-1, D_ff // N_T)
     )
-    dH = all_reduce(dH_i, "N_T")  # [B, S, D], all_reduce, mlp.xg:10
-    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm, mlp.xg:9
+    dH = all_reduce(dH_i, "N_T")  # [B, S, D], all_reduce
+    # backward of X -> LN(γ, β) : H [B, S, D]
+    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm
         dH, saved.X, gamma, saved.H_mean, saved.H_rstd
     )
-    dX = dY + dX_LN  # [B, S, D], sum over uses, mlp.xg:4
+    dX = dY + dX_LN  # [B, S, D], sum over uses
     grads |= {
         "gamma": dgamma,
         "beta": dbeta,

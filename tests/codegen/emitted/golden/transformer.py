@@ -29,7 +29,7 @@ V = 256
 def attention(
     params: Params, at: str, X: Array, M: Array, *, seed: int | None
 ) -> tuple[Array, AttentionSaved]:
-    """Multi-Head Attention (transformer.xg:12).
+    """Multi-Head Attention: block Attention.
 
     X [B, S, D], M [B, S_k, D] -> Y [B, S, D]
     """
@@ -44,31 +44,29 @@ def attention(
     B, S, D = X.shape
     S_k = M.shape[1]
     D_h = D // N_H
-    Q = (  # [B, N_H, S, D_h], transformer.xg:15
-        (X @ W_Q + b_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)
-    )
-    K = (  # [B, N_H, S_k, D_h], transformer.xg:16
-        (M @ W_K + b_K).reshape(B, S_k, N_H, D_h).swapaxes(1, 2)
-    )
-    KT = K.swapaxes(-1, -2)  # [B, N_H, D_h, S_k], transformer.xg:17
-    V = (  # [B, N_H, S_k, D_h], transformer.xg:18
-        (M @ W_V + b_V).reshape(B, S_k, N_H, D_h).swapaxes(1, 2)
-    )
-    P = softmax(  # [B, N_H, S, S_k], transformer.xg:20
-        scale_mask(Q @ KT, 1 / D_h**0.5, S, S_k)
-    )
-    AS, AS_keep = dropout(  # [B, N_H, S, S_k], transformer.xg:21
-        P, 0.1, seed, f"{at}.AS"
-    )
-    O = (AS @ V).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], transformer.xg:22
-    Y = O @ W_O + b_O  # [B, S, D], transformer.xg:23
+    # X -> •<=W_Q -> ⊕<-BC(b_Q) -> R -> RoPE if pos = rope : Q [B, N_H, S, D_h]
+    Q = (X @ W_Q + b_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h]
+    # M -> •<=W_K -> ⊕<-BC(b_K) -> R -> RoPE if pos = rope : K [B, N_H, S_k, D_h]
+    K = (M @ W_K + b_K).reshape(B, S_k, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S_k, D_h]
+    # -> T : KT [B, N_H, D_h, S_k]
+    KT = K.swapaxes(-1, -2)  # [B, N_H, D_h, S_k]
+    # M -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S_k, D_h]
+    V = (M @ W_V + b_V).reshape(B, S_k, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S_k, D_h]
+    # Q -> •<=KT -> SM(1/sqrt(D_h), mask) -> S : P [B, N_H, S, S_k]
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S, S_k))  # [B, N_H, S, S_k]
+    # -> DO(p) : AS [B, N_H, S, S_k]
+    AS, AS_keep = dropout(P, 0.1, seed, f"{at}.AS")  # [B, N_H, S, S_k]
+    # -> •<=V -> R : O [B, S, D]
+    O = (AS @ V).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D]
+    # -> •<=W_O -> ⊕<-BC(b_O) : Y
+    Y = O @ W_O + b_O  # [B, S, D]
     return Y, AttentionSaved(X, M, Q, KT, V, P, AS, AS_keep, O)
 
 
 def d_attention(
     params: Params, at: str, saved: AttentionSaved, dY: Array, grads: Params
 ) -> tuple[Array, Array]:
-    """Backward pass of `attention` (transformer.xg:12).
+    """Backward pass of `attention`.
 
     dY [B, S, D] -> dX [B, S, D], dM [B, S_k, D], gradients of parameters in `grads`
     """
@@ -80,61 +78,46 @@ def d_attention(
     S_k = saved.M.shape[1]
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    db_O = dY.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:23
-    dO = dY @ W_O.T  # [B, S, D], grad of matmul, transformer.xg:23
-    dW_O = (  # [D, D], grad of matmul, transformer.xg:23
-        saved.O.reshape(-1, D).T @ dY.reshape(-1, D)
-    )
-    d_R_O = (  # [B, N_H, S, D_h], grad of reshape, transformer.xg:22
+    # backward of -> •<=W_O -> ⊕<-BC(b_O) : Y
+    db_O = dY.sum(axis=(0, 1))  # [D], grad of broadcast
+    dO = dY @ W_O.T  # [B, S, D], grad of matmul
+    dW_O = saved.O.reshape(-1, D).T @ dY.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of -> •<=V -> R : O [B, S, D]
+    d_R_O = (  # [B, N_H, S, D_h], grad of reshape
         dO.reshape(B, S, N_H, D_h).swapaxes(1, 2)
     )
-    dAS = (  # [B, N_H, S, S_k], grad of matmul, transformer.xg:22
-        d_R_O @ saved.V.swapaxes(-1, -2)
-    )
-    dV = (  # [B, N_H, S_k, D_h], grad of matmul, transformer.xg:22
-        saved.AS.swapaxes(-1, -2) @ d_R_O
-    )
-    dP = d_dropout(  # [B, N_H, S, S_k], grad of dropout, transformer.xg:21
-        dAS, saved.AS_keep, 0.1
-    )
-    d_S = d_softmax(dP, saved.P)  # [B, N_H, S, S_k], grad of softmax, transformer.xg:20
-    d_SM = d_scale_mask(  # [B, N_H, S, S_k], grad of scale_mask, transformer.xg:20
+    dAS = d_R_O @ saved.V.swapaxes(-1, -2)  # [B, N_H, S, S_k], grad of matmul
+    dV = saved.AS.swapaxes(-1, -2) @ d_R_O  # [B, N_H, S_k, D_h], grad of matmul
+    # backward of -> DO(p) : AS [B, N_H, S, S_k]
+    dP = d_dropout(dAS, saved.AS_keep, 0.1)  # [B, N_H, S, S_k], grad of dropout
+    # backward of Q -> •<=KT -> SM(1/sqrt(D_h), mask) -> S : P [B, N_H, S, S_k]
+    d_S = d_softmax(dP, saved.P)  # [B, N_H, S, S_k], grad of softmax
+    d_SM = d_scale_mask(  # [B, N_H, S, S_k], grad of scale_mask
         d_S, 1 / D_h**0.5, S, S_k
     )
-    dQ = (  # [B, N_H, S, D_h], grad of matmul, transformer.xg:20
-        d_SM @ saved.KT.swapaxes(-1, -2)
-    )
-    dKT = (  # [B, N_H, D_h, S_k], grad of matmul, transformer.xg:20
-        saved.Q.swapaxes(-1, -2) @ d_SM
-    )
-    d_R_V = (  # [B, S_k, D], grad of reshape, transformer.xg:18
-        dV.swapaxes(1, 2).reshape(B, S_k, D)
-    )
-    db_V = d_R_V.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:18
-    dW_V = (  # [D, D], grad of matmul, transformer.xg:18
-        saved.M.reshape(-1, D).T @ d_R_V.reshape(-1, D)
-    )
-    dK = dKT.swapaxes(  # [B, N_H, S_k, D_h], grad of transpose, transformer.xg:17
-        -1, -2
-    )
-    d_R_K = (  # [B, S_k, D], grad of reshape, transformer.xg:16
-        dK.swapaxes(1, 2).reshape(B, S_k, D)
-    )
-    db_K = d_R_K.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:16
-    dW_K = (  # [D, D], grad of matmul, transformer.xg:16
-        saved.M.reshape(-1, D).T @ d_R_K.reshape(-1, D)
-    )
-    d_R_Q = (  # [B, S, D], grad of reshape, transformer.xg:15
-        dQ.swapaxes(1, 2).reshape(B, S, D)
-    )
-    db_Q = d_R_Q.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:15
-    dX = d_R_Q @ W_Q.T  # [B, S, D], grad of matmul, transformer.xg:15
-    dW_Q = (  # [D, D], grad of matmul, transformer.xg:15
-        saved.X.reshape(-1, D).T @ d_R_Q.reshape(-1, D)
-    )
-    dM = (  # [B, S_k, D], grad of matmul, sum over uses, transformer.xg:12-18
-        d_R_V @ W_V.T + d_R_K @ W_K.T
-    )
+    dQ = d_SM @ saved.KT.swapaxes(-1, -2)  # [B, N_H, S, D_h], grad of matmul
+    dKT = saved.Q.swapaxes(-1, -2) @ d_SM  # [B, N_H, D_h, S_k], grad of matmul
+    # backward of M -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S_k, D_h]
+    d_R_V = dV.swapaxes(1, 2).reshape(B, S_k, D)  # [B, S_k, D], grad of reshape
+    db_V = d_R_V.sum(axis=(0, 1))  # [D], grad of broadcast
+    dW_V = saved.M.reshape(-1, D).T @ d_R_V.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of -> T : KT [B, N_H, D_h, S_k]
+    dK = dKT.swapaxes(-1, -2)  # [B, N_H, S_k, D_h], grad of transpose
+    # backward of M -> •<=W_K -> ⊕<-BC(b_K) -> R -> RoPE if pos = rope : K
+    #       [B, N_H, S_k, D_h]
+    d_R_K = dK.swapaxes(1, 2).reshape(B, S_k, D)  # [B, S_k, D], grad of reshape
+    db_K = d_R_K.sum(axis=(0, 1))  # [D], grad of broadcast
+    dW_K = saved.M.reshape(-1, D).T @ d_R_K.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of X -> •<=W_Q -> ⊕<-BC(b_Q) -> R -> RoPE if pos = rope : Q
+    #       [B, N_H, S, D_h]
+    d_R_Q = dQ.swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape
+    db_Q = d_R_Q.sum(axis=(0, 1))  # [D], grad of broadcast
+    dX = d_R_Q @ W_Q.T  # [B, S, D], grad of matmul
+    dW_Q = saved.X.reshape(-1, D).T @ d_R_Q.reshape(-1, D)  # [D, D], grad of matmul
+    # backward of M -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S_k, D_h]
+    # backward of M -> •<=W_K -> ⊕<-BC(b_K) -> R -> RoPE if pos = rope : K
+    #       [B, N_H, S_k, D_h]
+    dM = d_R_V @ W_V.T + d_R_K @ W_K.T  # [B, S_k, D], grad of matmul, sum over uses
     grads |= {
         f"{at}.W_Q": dW_Q,
         f"{at}.W_K": dW_K,
@@ -149,7 +132,7 @@ def d_attention(
 
 
 def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
-    """MLP (transformer.xg:26).
+    """Block MLP.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -157,14 +140,16 @@ def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
     b_up = params[f"{at}.b_up"]  # [D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     b_down = params[f"{at}.b_down"]  # [D]
-    add = X @ W_up + b_up  # [B, S, D_ff], transformer.xg:29
-    U = gelu(add)  # [B, S, D_ff], transformer.xg:29
-    Y = U @ W_down + b_down  # [B, S, D], transformer.xg:30
+    # X -> •<=W_up -> ⊕<-BC(b_up) -> act : U [B, S, D_ff]
+    add = X @ W_up + b_up  # [B, S, D_ff]
+    U = gelu(add)  # [B, S, D_ff]
+    # -> •<=W_down -> ⊕<-BC(b_down) : Y
+    Y = U @ W_down + b_down  # [B, S, D]
     return Y, MLPSaved(X, add, U)
 
 
 def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of `mlp` (transformer.xg:26).
+    """Backward pass of `mlp`.
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
@@ -172,15 +157,17 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     D = saved.X.shape[2]
     D_ff = saved.add.shape[2]
-    db_down = dY.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:30
-    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, transformer.xg:30
-    dW_down = (  # [D_ff, D], grad of matmul, transformer.xg:30
+    # backward of -> •<=W_down -> ⊕<-BC(b_down) : Y
+    db_down = dY.sum(axis=(0, 1))  # [D], grad of broadcast
+    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul
+    dW_down = (  # [D_ff, D], grad of matmul
         saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
     )
-    d_GELU = d_gelu(dU, saved.add)  # [B, S, D_ff], grad of gelu, transformer.xg:29
-    db_up = d_GELU.sum(axis=(0, 1))  # [D_ff], grad of broadcast, transformer.xg:29
-    dX = d_GELU @ W_up.T  # [B, S, D], grad of matmul, transformer.xg:29
-    dW_up = (  # [D, D_ff], grad of matmul, transformer.xg:29
+    # backward of X -> •<=W_up -> ⊕<-BC(b_up) -> act : U [B, S, D_ff]
+    d_GELU = d_gelu(dU, saved.add)  # [B, S, D_ff], grad of gelu
+    db_up = d_GELU.sum(axis=(0, 1))  # [D_ff], grad of broadcast
+    dX = d_GELU @ W_up.T  # [B, S, D], grad of matmul
+    dW_up = (  # [D, D_ff], grad of matmul
         saved.X.reshape(-1, D).T @ d_GELU.reshape(-1, D_ff)
     )
     grads |= {
@@ -195,7 +182,7 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
 def layer(
     params: Params, at: str, X: Array, *, seed: int | None
 ) -> tuple[Array, LayerSaved]:
-    """Transformer Layer (transformer.xg:40).
+    """Transformer Layer: block Layer.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -203,26 +190,20 @@ def layer(
     gamma_2 = params[f"{at}.gamma_2"]  # [D]
     beta_1 = params[f"{at}.beta_1"]  # [D]
     beta_2 = params[f"{at}.beta_2"]  # [D]
-    H, H_mean, H_rstd = layer_norm(  # [B, S, D], transformer.xg:43
-        X, gamma_1, beta_1, 1e-05
+    # X -> LN(γ_1, β_1) if norm = pre : H [B, S, D]
+    H, H_mean, H_rstd = layer_norm(X, gamma_1, beta_1, 1e-05)  # [B, S, D]
+    # H, H -> Attention(mask, p) as attn -> DO(p) -> ⊕<-X
+    attn_out, attn_saved = attention(params, f"{at}.attn", H, H, seed=seed)  # [B, S, D]
+    dropout_1, dropout_keep = dropout(attn_out, 0.1, seed, f"{at}.DO_1")  # [B, S, D]
+    M = dropout_1 + X  # [B, S, D]
+    # M -> LN(γ_2, β_2) if norm = pre
+    layer_norm_1, layer_norm_mean, layer_norm_rstd = layer_norm(  # [B, S, D]
+        M, gamma_2, beta_2, 1e-05
     )
-    attn_out, attn_saved = attention(  # [B, S, D], transformer.xg:44
-        params, f"{at}.attn", H, H, seed=seed
-    )
-    dropout_1, dropout_keep = dropout(  # [B, S, D], transformer.xg:44
-        attn_out, 0.1, seed, f"{at}.DO_1"
-    )
-    M = dropout_1 + X  # [B, S, D], transformer.xg:44
-    layer_norm_1, layer_norm_mean, layer_norm_rstd = (  # [B, S, D], transformer.xg:46
-        layer_norm(M, gamma_2, beta_2, 1e-05)
-    )
-    ffn_out, ffn_saved = mlp(  # [B, S, D], transformer.xg:47
-        params, f"{at}.ffn", layer_norm_1
-    )
-    dropout_2, dropout_keep_2 = dropout(  # [B, S, D], transformer.xg:47
-        ffn_out, 0.1, seed, f"{at}.DO_2"
-    )
-    Y = dropout_2 + M  # [B, S, D], transformer.xg:47
+    # -> ffn -> DO(p) -> ⊕<-M
+    ffn_out, ffn_saved = mlp(params, f"{at}.ffn", layer_norm_1)  # [B, S, D]
+    dropout_2, dropout_keep_2 = dropout(ffn_out, 0.1, seed, f"{at}.DO_2")  # [B, S, D]
+    Y = dropout_2 + M  # [B, S, D]
     saved = LayerSaved(
         X,
         H_mean,
@@ -241,35 +222,33 @@ def layer(
 def d_layer(
     params: Params, at: str, saved: LayerSaved, dY: Array, grads: Params
 ) -> Array:
-    """Backward pass of `layer` (transformer.xg:40).
+    """Backward pass of `layer`.
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
     gamma_1 = params[f"{at}.gamma_1"]  # [D]
     gamma_2 = params[f"{at}.gamma_2"]  # [D]
-    d_DO_2 = d_dropout(  # [B, S, D], grad of dropout, transformer.xg:47
-        dY, saved.dropout_keep_2, 0.1
-    )
-    d_ffn = d_mlp(  # [B, S, D], grad of MLP, transformer.xg:47
+    # backward of -> ffn -> DO(p) -> ⊕<-M
+    d_DO_2 = d_dropout(dY, saved.dropout_keep_2, 0.1)  # [B, S, D], grad of dropout
+    d_ffn = d_mlp(  # [B, S, D], grad of MLP
         params, f"{at}.ffn", saved.ffn, d_DO_2, grads
     )
-    dM_LN, dgamma_2, dbeta_2 = (  # [B, S, D], grad of layer_norm, transformer.xg:46
-        d_layer_norm(
-            d_ffn, saved.M, gamma_2, saved.layer_norm_mean, saved.layer_norm_rstd
-        )
+    # backward of M -> LN(γ_2, β_2) if norm = pre
+    dM_LN, dgamma_2, dbeta_2 = d_layer_norm(  # [B, S, D], grad of layer_norm
+        d_ffn, saved.M, gamma_2, saved.layer_norm_mean, saved.layer_norm_rstd
     )
-    dM = dY + dM_LN  # [B, S, D], sum over uses, transformer.xg:45
-    d_DO_1 = d_dropout(  # [B, S, D], grad of dropout, transformer.xg:44
-        dM, saved.dropout_keep, 0.1
+    dM = dY + dM_LN  # [B, S, D], sum over uses
+    # backward of H, H -> Attention(mask, p) as attn -> DO(p) -> ⊕<-X
+    d_DO_1 = d_dropout(dM, saved.dropout_keep, 0.1)  # [B, S, D], grad of dropout
+    dH_attn_X, dH_attn_M = d_attention(  # [B, S, D], grad of Attention
+        params, f"{at}.attn", saved.attn, d_DO_1, grads
     )
-    dH_attn_X, dH_attn_M = (  # [B, S, D], grad of Attention, transformer.xg:44
-        d_attention(params, f"{at}.attn", saved.attn, d_DO_1, grads)
+    dH = dH_attn_X + dH_attn_M  # [B, S, D], sum over uses
+    # backward of X -> LN(γ_1, β_1) if norm = pre : H [B, S, D]
+    dX_LN, dgamma_1, dbeta_1 = d_layer_norm(  # [B, S, D], grad of layer_norm
+        dH, saved.X, gamma_1, saved.H_mean, saved.H_rstd
     )
-    dH = dH_attn_X + dH_attn_M  # [B, S, D], sum over uses, transformer.xg:43
-    dX_LN, dgamma_1, dbeta_1 = (  # [B, S, D], grad of layer_norm, transformer.xg:43
-        d_layer_norm(dH, saved.X, gamma_1, saved.H_mean, saved.H_rstd)
-    )
-    dX = dM + dX_LN  # [B, S, D], sum over uses, transformer.xg:40
+    dX = dM + dX_LN  # [B, S, D], sum over uses
     grads |= {
         f"{at}.gamma_1": dgamma_1,
         f"{at}.gamma_2": dgamma_2,
@@ -282,7 +261,7 @@ def d_layer(
 def lm(
     params: Params, ids: Array, t: Array, *, seed: int | None
 ) -> tuple[Array, Array, LMSaved]:
-    """Language Model (transformer.xg:51).
+    """Language Model: block LM.
 
     ids [B, S], t [B, S] -> Z [B, S, V], loss []
     """
@@ -291,22 +270,27 @@ def lm(
     gamma = params["gamma"]  # [D]
     beta = params["beta"]  # [D]
     B, S = ids.shape
-    range_1 = np.arange(S)  # [S], transformer.xg:54
-    PE = P[range_1]  # [S, D], transformer.xg:54
-    X = E[ids] + PE  # [B, S, D], transformer.xg:55-56
+    # range(S) -> Emb(P) : PE [S, D]
+    range_1 = np.arange(S)  # [S]
+    PE = P[range_1]  # [S, D]
+    # ids -> Emb(E)
+    # -> ⊕<-BC(PE) if pos = learned
+    X = E[ids] + PE  # [B, S, D]
+    # -> N_L × Layer(causal) as layers
     layers_out = X
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        layers_out, layer_saved = layer(  # [B, S, D], transformer.xg:58
+        layers_out, layer_saved = layer(  # [B, S, D]
             params, f"layers.{i}", layers_out, seed=seed
         )
         layers_saved.append(layer_saved)
-    Y, Y_mean, Y_rstd = layer_norm(  # [B, S, D], transformer.xg:59
-        layers_out, gamma, beta, 1e-05
-    )
-    transpose = E.T  # [D, V], transformer.xg:60
-    Z = Y @ transpose  # [B, S, V], transformer.xg:60
-    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], transformer.xg:61
+    # -> LN(γ, β) if norm = pre : Y [B, S, D]
+    Y, Y_mean, Y_rstd = layer_norm(layers_out, gamma, beta, 1e-05)  # [B, S, D]
+    # -> •<=T(E) if head = tied -> •<=W_lm if head = own : Z
+    transpose = E.T  # [D, V]
+    Z = Y @ transpose  # [B, S, V]
+    # -> CE<-t : loss
+    loss, loss_lse = cross_entropy(Z, t, B * S)  # []
     saved = LMSaved(
         ids,
         t,
@@ -326,7 +310,7 @@ def lm(
 def d_lm(
     params: Params, saved: LMSaved, dZ: Array, dloss: Array, grads: Params
 ) -> None:
-    """Backward pass of `lm` (transformer.xg:51).
+    """Backward pass of `lm`.
 
     dZ [B, S, V], dloss [] -> gradients of parameters in `grads`
     """
@@ -335,27 +319,33 @@ def d_lm(
     D = saved.layers_out.shape[2]
     V = saved.transpose.shape[1]
     S_max = params["P"].shape[0]
-    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, transformer.xg:61
+    # backward of -> CE<-t : loss
+    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy
         dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
     )
-    dZ = dZ + dZ_CE  # [B, S, V], sum over uses, transformer.xg:60
-    dY = dZ @ saved.transpose.T  # [B, S, D], grad of matmul, transformer.xg:60
-    d_LN, dgamma, dbeta = (  # [B, S, D], grad of layer_norm, transformer.xg:59
-        d_layer_norm(dY, saved.layers_out, gamma, saved.Y_mean, saved.Y_rstd)
+    dZ = dZ + dZ_CE  # [B, S, V], sum over uses
+    # backward of -> •<=T(E) if head = tied -> •<=W_lm if head = own : Z
+    dY = dZ @ saved.transpose.T  # [B, S, D], grad of matmul
+    # backward of -> LN(γ, β) if norm = pre : Y [B, S, D]
+    d_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm
+        dY, saved.layers_out, gamma, saved.Y_mean, saved.Y_rstd
     )
+    # backward of -> N_L × Layer(causal) as layers
     dX = d_LN
     for i in reversed(range(len(saved.layers))):
-        dX = d_layer(  # [B, S, D], grad of Layer, transformer.xg:58
+        dX = d_layer(  # [B, S, D], grad of Layer
             params, f"layers.{i}", saved.layers[i], dX, grads
         )
-    dPE = dX.sum(axis=0)  # [S, D], grad of broadcast, transformer.xg:56
-    dP = _scatter_add(  # [S_max, D], grad of embedding, transformer.xg:54
-        dPE, saved.range_1, S_max
-    )
-    dE_T = (  # [V, D], grad of matmul, transpose, transformer.xg:60
+    # backward of -> ⊕<-BC(PE) if pos = learned
+    dPE = dX.sum(axis=0)  # [S, D], grad of broadcast
+    # backward of range(S) -> Emb(P) : PE [S, D]
+    dP = _scatter_add(dPE, saved.range_1, S_max)  # [S_max, D], grad of embedding
+    # backward of -> •<=T(E) if head = tied -> •<=W_lm if head = own : Z
+    dE_T = (  # [V, D], grad of matmul, transpose
         dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
-    dE = (  # [V, D], grad of embedding, sum over uses, transformer.xg:52-55
+    # backward of ids -> Emb(E)
+    dE = (  # [V, D], grad of embedding, sum over uses
         dE_T + _scatter_add(dX, saved.ids, V)
     )
     grads |= {

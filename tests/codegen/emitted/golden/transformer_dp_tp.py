@@ -43,7 +43,7 @@ V = 256
 def attention(
     params: Params, at: str, X: Array, M: Array, *, seed: int | None
 ) -> tuple[Array, AttentionSaved]:
-    """Multi-Head Attention (transformer.xg:12).
+    """Multi-Head Attention: block Attention.
 
     X [B/N_D, S, D], M [B/N_D, S_k, D] -> Y [B/N_D, S, D]
     """
@@ -60,35 +60,37 @@ def attention(
     S_k = M.shape[1]
     B = X.shape[0] * N_D
     D_h = D // N_H
-    Q = (  # [B/N_D, N_H/N_T, S, D_h], transformer.xg:15
+    # X -> •<=W_Q -> ⊕<-BC(b_Q) -> R -> RoPE if pos = rope : Q [B, N_H, S, D_h]
+    Q = (  # [B/N_D, N_H/N_T, S, D_h]
         (X @ W_Q + b_Q).reshape(B // N_D, S, N_H // N_T, D_h).swapaxes(1, 2)
     )
-    add_2 = M @ W_K + b_K  # [B/N_D, S_k, D/N_T], transformer.xg:16
-    K = (  # [B/N_D, N_H/N_T, S_k, D_h], transformer.xg:16
+    # M -> •<=W_K -> ⊕<-BC(b_K) -> R -> RoPE if pos = rope : K [B, N_H, S_k, D_h]
+    add_2 = M @ W_K + b_K  # [B/N_D, S_k, D/N_T]
+    K = (  # [B/N_D, N_H/N_T, S_k, D_h]
         add_2.reshape(B // N_D, S_k, N_H // N_T, D_h).swapaxes(1, 2)
     )
-    KT = K.swapaxes(-1, -2)  # [B/N_D, N_H/N_T, D_h, S_k], transformer.xg:17
-    add_3 = M @ W_V + b_V  # [B/N_D, S_k, D/N_T], transformer.xg:18
-    V = (  # [B/N_D, N_H/N_T, S_k, D_h], transformer.xg:18
+    # -> T : KT [B, N_H, D_h, S_k]
+    KT = K.swapaxes(-1, -2)  # [B/N_D, N_H/N_T, D_h, S_k]
+    # M -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S_k, D_h]
+    add_3 = M @ W_V + b_V  # [B/N_D, S_k, D/N_T]
+    V = (  # [B/N_D, N_H/N_T, S_k, D_h]
         add_3.reshape(B // N_D, S_k, N_H // N_T, D_h).swapaxes(1, 2)
     )
-    P = softmax(  # [B/N_D, N_H/N_T, S, S_k], transformer.xg:20
-        scale_mask(Q @ KT, 1 / D_h**0.5, S, S_k)
-    )
-    AS, AS_keep = dropout(  # [B/N_D, N_H/N_T, S, S_k], transformer.xg:21
-        P, 0.1, seed, f"{at}.AS"
-    )
-    O = (  # [B/N_D, S, D/N_T], transformer.xg:22
-        (AS @ V).swapaxes(1, 2).reshape(B // N_D, S, D // N_T)
-    )
-    Y = all_reduce(O @ W_O, "N_T") + b_O  # [B/N_D, S, D], transformer.xg:23
+    # Q -> •<=KT -> SM(1/sqrt(D_h), mask) -> S : P [B, N_H, S, S_k]
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S, S_k))  # [B/N_D, N_H/N_T, S, S_k]
+    # -> DO(p) : AS [B, N_H, S, S_k]
+    AS, AS_keep = dropout(P, 0.1, seed, f"{at}.AS")  # [B/N_D, N_H/N_T, S, S_k]
+    # -> •<=V -> R : O [B, S, D]
+    O = (AS @ V).swapaxes(1, 2).reshape(B // N_D, S, D // N_T)  # [B/N_D, S, D/N_T]
+    # -> •<=W_O -> ⊕<-BC(b_O) : Y
+    Y = all_reduce(O @ W_O, "N_T") + b_O  # [B/N_D, S, D]
     return Y, AttentionSaved(X, M, Q, KT, V, P, AS, AS_keep, O)
 
 
 def d_attention(
     params: Params, at: str, saved: AttentionSaved, dY: Array, grads: Params
 ) -> tuple[Array, Array]:
-    """Backward pass of `attention` (transformer.xg:12).
+    """Backward pass of `attention`.
 
     dY [B/N_D, S, D] -> dX [B/N_D, S, D], dM [B/N_D, S_k, D], gradients of parameters in
     `grads`
@@ -103,69 +105,68 @@ def d_attention(
     D_h = saved.Q.shape[3]
     B = saved.X.shape[0] * N_D
     N_H = saved.Q.shape[1] * N_T
-    db_O_i = dY.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:23
-    db_O = all_reduce(db_O_i, "N_D")  # [D], all_reduce, transformer.xg:23
-    dO = dY @ W_O.T  # [B/N_D, S, D/N_T], grad of matmul, transformer.xg:23
-    dW_O_i = (  # [D/N_T, D], grad of matmul, transformer.xg:23
+    # backward of -> •<=W_O -> ⊕<-BC(b_O) : Y
+    db_O_i = dY.sum(axis=(0, 1))  # [D], grad of broadcast
+    db_O = all_reduce(db_O_i, "N_D")  # [D], all_reduce
+    dO = dY @ W_O.T  # [B/N_D, S, D/N_T], grad of matmul
+    dW_O_i = (  # [D/N_T, D], grad of matmul
         saved.O.reshape(-1, D // N_T).T @ dY.reshape(-1, D)
     )
-    dW_O = all_reduce(dW_O_i, "N_D")  # [D/N_T, D], all_reduce, transformer.xg:23
-    d_R_O = (  # [B/N_D, N_H/N_T, S, D_h], grad of reshape, transformer.xg:22
+    dW_O = all_reduce(dW_O_i, "N_D")  # [D/N_T, D], all_reduce
+    # backward of -> •<=V -> R : O [B, S, D]
+    d_R_O = (  # [B/N_D, N_H/N_T, S, D_h], grad of reshape
         dO.reshape(B // N_D, S, N_H // N_T, D_h).swapaxes(1, 2)
     )
-    dAS = (  # [B/N_D, N_H/N_T, S, S_k], grad of matmul, transformer.xg:22
-        d_R_O @ saved.V.swapaxes(-1, -2)
+    dAS = d_R_O @ saved.V.swapaxes(-1, -2)  # [B/N_D, N_H/N_T, S, S_k], grad of matmul
+    dV = saved.AS.swapaxes(-1, -2) @ d_R_O  # [B/N_D, N_H/N_T, S_k, D_h], grad of matmul
+    # backward of -> DO(p) : AS [B, N_H, S, S_k]
+    dP = d_dropout(dAS, saved.AS_keep, 0.1)  # [B/N_D, N_H/N_T, S, S_k], grad of dropout
+    # backward of Q -> •<=KT -> SM(1/sqrt(D_h), mask) -> S : P [B, N_H, S, S_k]
+    d_S = d_softmax(dP, saved.P)  # [B/N_D, N_H/N_T, S, S_k], grad of softmax
+    d_SM = d_scale_mask(  # [B/N_D, N_H/N_T, S, S_k], grad of scale_mask
+        d_S, 1 / D_h**0.5, S, S_k
     )
-    dV = (  # [B/N_D, N_H/N_T, S_k, D_h], grad of matmul, transformer.xg:22
-        saved.AS.swapaxes(-1, -2) @ d_R_O
-    )
-    dP = d_dropout(  # [B/N_D, N_H/N_T, S, S_k], grad of dropout, transformer.xg:21
-        dAS, saved.AS_keep, 0.1
-    )
-    d_S = d_softmax(  # [B/N_D, N_H/N_T, S, S_k], grad of softmax, transformer.xg:20
-        dP, saved.P
-    )
-    d_SM = (  # [B/N_D, N_H/N_T, S, S_k], grad of scale_mask, transformer.xg:20
-        d_scale_mask(d_S, 1 / D_h**0.5, S, S_k)
-    )
-    dQ = (  # [B/N_D, N_H/N_T, S, D_h], grad of matmul, transformer.xg:20
-        d_SM @ saved.KT.swapaxes(-1, -2)
-    )
-    dKT = (  # [B/N_D, N_H/N_T, D_h, S_k], grad of matmul, transformer.xg:20
-        saved.Q.swapaxes(-1, -2) @ d_SM
-    )
-    d_R_V = (  # [B/N_D, S_k, D/N_T], grad of reshape, transformer.xg:18
+    dQ = d_SM @ saved.KT.swapaxes(-1, -2)  # [B/N_D, N_H/N_T, S, D_h], grad of matmul
+    dKT = saved.Q.swapaxes(-1, -2) @ d_SM  # [B/N_D, N_H/N_T, D_h, S_k], grad of matmul
+    # backward of M -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S_k, D_h]
+    d_R_V = (  # [B/N_D, S_k, D/N_T], grad of reshape
         dV.swapaxes(1, 2).reshape(B // N_D, S_k, D // N_T)
     )
-    db_V_i = d_R_V.sum(axis=(0, 1))  # [D/N_T], grad of broadcast, transformer.xg:18
-    db_V = all_reduce(db_V_i, "N_D")  # [D/N_T], all_reduce, transformer.xg:18
-    dW_V_i = (  # [D, D/N_T], grad of matmul, transformer.xg:18
+    db_V_i = d_R_V.sum(axis=(0, 1))  # [D/N_T], grad of broadcast
+    db_V = all_reduce(db_V_i, "N_D")  # [D/N_T], all_reduce
+    dW_V_i = (  # [D, D/N_T], grad of matmul
         saved.M.reshape(-1, D).T @ d_R_V.reshape(-1, D // N_T)
     )
-    dW_V = all_reduce(dW_V_i, "N_D")  # [D, D/N_T], all_reduce, transformer.xg:18
-    dK = (  # [B/N_D, N_H/N_T, S_k, D_h], grad of transpose, transformer.xg:17
-        dKT.swapaxes(-1, -2)
-    )
-    d_R_K = (  # [B/N_D, S_k, D/N_T], grad of reshape, transformer.xg:16
+    dW_V = all_reduce(dW_V_i, "N_D")  # [D, D/N_T], all_reduce
+    # backward of -> T : KT [B, N_H, D_h, S_k]
+    dK = dKT.swapaxes(-1, -2)  # [B/N_D, N_H/N_T, S_k, D_h], grad of transpose
+    # backward of M -> •<=W_K -> ⊕<-BC(b_K) -> R -> RoPE if pos = rope : K
+    #       [B, N_H, S_k, D_h]
+    d_R_K = (  # [B/N_D, S_k, D/N_T], grad of reshape
         dK.swapaxes(1, 2).reshape(B // N_D, S_k, D // N_T)
     )
-    db_K_i = d_R_K.sum(axis=(0, 1))  # [D/N_T], grad of broadcast, transformer.xg:16
-    db_K = all_reduce(db_K_i, "N_D")  # [D/N_T], all_reduce, transformer.xg:16
-    dW_K_i = (  # [D, D/N_T], grad of matmul, transformer.xg:16
+    db_K_i = d_R_K.sum(axis=(0, 1))  # [D/N_T], grad of broadcast
+    db_K = all_reduce(db_K_i, "N_D")  # [D/N_T], all_reduce
+    dW_K_i = (  # [D, D/N_T], grad of matmul
         saved.M.reshape(-1, D).T @ d_R_K.reshape(-1, D // N_T)
     )
-    dW_K = all_reduce(dW_K_i, "N_D")  # [D, D/N_T], all_reduce, transformer.xg:16
-    d_R_Q = (  # [B/N_D, S, D/N_T], grad of reshape, transformer.xg:15
+    dW_K = all_reduce(dW_K_i, "N_D")  # [D, D/N_T], all_reduce
+    # backward of X -> •<=W_Q -> ⊕<-BC(b_Q) -> R -> RoPE if pos = rope : Q
+    #       [B, N_H, S, D_h]
+    d_R_Q = (  # [B/N_D, S, D/N_T], grad of reshape
         dQ.swapaxes(1, 2).reshape(B // N_D, S, D // N_T)
     )
-    db_Q_i = d_R_Q.sum(axis=(0, 1))  # [D/N_T], grad of broadcast, transformer.xg:15
-    db_Q = all_reduce(db_Q_i, "N_D")  # [D/N_T], all_reduce, transformer.xg:15
-    dX_i = d_R_Q @ W_Q.T  # [B/N_D, S, D], grad of matmul, transformer.xg:15
-    dW_Q_i = (  # [D, D/N_T], grad of matmul, transformer.xg:15
+    db_Q_i = d_R_Q.sum(axis=(0, 1))  # [D/N_T], grad of broadcast
+    db_Q = all_reduce(db_Q_i, "N_D")  # [D/N_T], all_reduce
+    dX_i = d_R_Q @ W_Q.T  # [B/N_D, S, D], grad of matmul
+    dW_Q_i = (  # [D, D/N_T], grad of matmul
         saved.X.reshape(-1, D).T @ d_R_Q.reshape(-1, D // N_T)
     )
-    dW_Q = all_reduce(dW_Q_i, "N_D")  # [D, D/N_T], all_reduce, transformer.xg:15
-    dM_i = (  # [B/N_D, S_k, D], grad of matmul, sum over uses, transformer.xg:12-18
+    dW_Q = all_reduce(dW_Q_i, "N_D")  # [D, D/N_T], all_reduce
+    # backward of M -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S_k, D_h]
+    # backward of M -> •<=W_K -> ⊕<-BC(b_K) -> R -> RoPE if pos = rope : K
+    #       [B, N_H, S_k, D_h]
+    dM_i = (  # [B/N_D, S_k, D], grad of matmul, sum over uses
         d_R_V @ W_V.T + d_R_K @ W_K.T
     )
     grads |= {
@@ -182,7 +183,7 @@ def d_attention(
 
 
 def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
-    """MLP (transformer.xg:26).
+    """Block MLP.
 
     X [B/N_D, S, D] -> Y [B/N_D, S, D]
     """
@@ -190,14 +191,16 @@ def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
     b_up = params[f"{at}.b_up"]  # [D_ff/N_T]
     W_down = params[f"{at}.W_down"]  # [D_ff/N_T, D]
     b_down = params[f"{at}.b_down"]  # [D]
-    add = X @ W_up + b_up  # [B/N_D, S, D_ff/N_T], transformer.xg:29
-    U = gelu(add)  # [B/N_D, S, D_ff/N_T], transformer.xg:29
-    Y = all_reduce(U @ W_down, "N_T") + b_down  # [B/N_D, S, D], transformer.xg:30
+    # X -> •<=W_up -> ⊕<-BC(b_up) -> act : U [B, S, D_ff]
+    add = X @ W_up + b_up  # [B/N_D, S, D_ff/N_T]
+    U = gelu(add)  # [B/N_D, S, D_ff/N_T]
+    # -> •<=W_down -> ⊕<-BC(b_down) : Y
+    Y = all_reduce(U @ W_down, "N_T") + b_down  # [B/N_D, S, D]
     return Y, MLPSaved(X, add, U)
 
 
 def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of `mlp` (transformer.xg:26).
+    """Backward pass of `mlp`.
 
     dY [B/N_D, S, D] -> dX [B/N_D, S, D], gradients of parameters in `grads`
     """
@@ -205,28 +208,24 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
     W_down = params[f"{at}.W_down"]  # [D_ff/N_T, D]
     D = saved.X.shape[2]
     D_ff = saved.add.shape[2] * N_T
-    db_down_i = dY.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:30
-    db_down = all_reduce(db_down_i, "N_D")  # [D], all_reduce, transformer.xg:30
-    dU = dY @ W_down.T  # [B/N_D, S, D_ff/N_T], grad of matmul, transformer.xg:30
-    dW_down_i = (  # [D_ff/N_T, D], grad of matmul, transformer.xg:30
+    # backward of -> •<=W_down -> ⊕<-BC(b_down) : Y
+    db_down_i = dY.sum(axis=(0, 1))  # [D], grad of broadcast
+    db_down = all_reduce(db_down_i, "N_D")  # [D], all_reduce
+    dU = dY @ W_down.T  # [B/N_D, S, D_ff/N_T], grad of matmul
+    dW_down_i = (  # [D_ff/N_T, D], grad of matmul
         saved.U.reshape(-1, D_ff // N_T).T @ dY.reshape(-1, D)
     )
-    dW_down = all_reduce(  # [D_ff/N_T, D], all_reduce, transformer.xg:30
-        dW_down_i, "N_D"
-    )
-    d_GELU = d_gelu(  # [B/N_D, S, D_ff/N_T], grad of gelu, transformer.xg:29
-        dU, saved.add
-    )
-    db_up_i = d_GELU.sum(  # [D_ff/N_T], grad of broadcast, transformer.xg:29
-        axis=(0, 1)
-    )
-    db_up = all_reduce(db_up_i, "N_D")  # [D_ff/N_T], all_reduce, transformer.xg:29
-    dX_i = d_GELU @ W_up.T  # [B/N_D, S, D], grad of matmul, transformer.xg:29
-    dW_up_i = (  # [D, D_ff/N_T], grad of matmul, transformer.xg:29
+    dW_down = all_reduce(dW_down_i, "N_D")  # [D_ff/N_T, D], all_reduce
+    # backward of X -> •<=W_up -> ⊕<-BC(b_up) -> act : U [B, S, D_ff]
+    d_GELU = d_gelu(dU, saved.add)  # [B/N_D, S, D_ff/N_T], grad of gelu
+    db_up_i = d_GELU.sum(axis=(0, 1))  # [D_ff/N_T], grad of broadcast
+    db_up = all_reduce(db_up_i, "N_D")  # [D_ff/N_T], all_reduce
+    dX_i = d_GELU @ W_up.T  # [B/N_D, S, D], grad of matmul
+    dW_up_i = (  # [D, D_ff/N_T], grad of matmul
         saved.X.reshape(-1, D).T @ d_GELU.reshape(-1, D_ff // N_T)
     )
-    dX = all_reduce(dX_i, "N_T")  # [B/N_D, S, D], all_reduce, transformer.xg:29
-    dW_up = all_reduce(dW_up_i, "N_D")  # [D, D_ff/N_T], all_reduce, transformer.xg:29
+    dX = all_reduce(dX_i, "N_T")  # [B/N_D, S, D], all_reduce
+    dW_up = all_reduce(dW_up_i, "N_D")  # [D, D_ff/N_T], all_reduce
     grads |= {
         f"{at}.W_up": dW_up,
         f"{at}.b_up": db_up,
@@ -239,7 +238,7 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
 def layer(
     params: Params, at: str, X: Array, *, seed: int | None
 ) -> tuple[Array, LayerSaved]:
-    """Transformer Layer (transformer.xg:40).
+    """Transformer Layer: block Layer.
 
     X [B/N_D, S, D] -> Y [B/N_D, S, D]
     """
@@ -247,27 +246,26 @@ def layer(
     gamma_2 = params[f"{at}.gamma_2"]  # [D]
     beta_1 = params[f"{at}.beta_1"]  # [D]
     beta_2 = params[f"{at}.beta_2"]  # [D]
-    H, H_mean, H_rstd = layer_norm(  # [B/N_D, S, D], transformer.xg:43
-        X, gamma_1, beta_1, 1e-05
-    )
-    attn_out, attn_saved = attention(  # [B/N_D, S, D], transformer.xg:44
+    # X -> LN(γ_1, β_1) if norm = pre : H [B, S, D]
+    H, H_mean, H_rstd = layer_norm(X, gamma_1, beta_1, 1e-05)  # [B/N_D, S, D]
+    # H, H -> Attention(mask, p) as attn -> DO(p) -> ⊕<-X
+    attn_out, attn_saved = attention(  # [B/N_D, S, D]
         params, f"{at}.attn", H, H, seed=seed
     )
-    dropout_1, dropout_keep = dropout_3(  # [B/N_D, S, D], transformer.xg:44
+    dropout_1, dropout_keep = dropout_3(  # [B/N_D, S, D]
         attn_out, 0.1, seed, f"{at}.DO_1"
     )
-    M = dropout_1 + X  # [B/N_D, S, D], transformer.xg:44
-    layer_norm_1, layer_norm_mean, layer_norm_rstd = (  # [B/N_D, S, D],
-        # transformer.xg:46
-        layer_norm(M, gamma_2, beta_2, 1e-05)
+    M = dropout_1 + X  # [B/N_D, S, D]
+    # M -> LN(γ_2, β_2) if norm = pre
+    layer_norm_1, layer_norm_mean, layer_norm_rstd = layer_norm(  # [B/N_D, S, D]
+        M, gamma_2, beta_2, 1e-05
     )
-    ffn_out, ffn_saved = mlp(  # [B/N_D, S, D], transformer.xg:47
-        params, f"{at}.ffn", layer_norm_1
-    )
-    dropout_2, dropout_keep_2 = dropout_3(  # [B/N_D, S, D], transformer.xg:47
+    # -> ffn -> DO(p) -> ⊕<-M
+    ffn_out, ffn_saved = mlp(params, f"{at}.ffn", layer_norm_1)  # [B/N_D, S, D]
+    dropout_2, dropout_keep_2 = dropout_3(  # [B/N_D, S, D]
         ffn_out, 0.1, seed, f"{at}.DO_2"
     )
-    Y = dropout_2 + M  # [B/N_D, S, D], transformer.xg:47
+    Y = dropout_2 + M  # [B/N_D, S, D]
     saved = LayerSaved(
         X,
         H_mean,
@@ -286,42 +284,38 @@ def layer(
 def d_layer(
     params: Params, at: str, saved: LayerSaved, dY: Array, grads: Params
 ) -> Array:
-    """Backward pass of `layer` (transformer.xg:40).
+    """Backward pass of `layer`.
 
     dY [B/N_D, S, D] -> dX [B/N_D, S, D], gradients of parameters in `grads`
     """
     gamma_1 = params[f"{at}.gamma_1"]  # [D]
     gamma_2 = params[f"{at}.gamma_2"]  # [D]
-    d_DO_2 = d_dropout(  # [B/N_D, S, D], grad of dropout, transformer.xg:47
-        dY, saved.dropout_keep_2, 0.1
-    )
-    d_ffn = d_mlp(  # [B/N_D, S, D], grad of MLP, transformer.xg:47
+    # backward of -> ffn -> DO(p) -> ⊕<-M
+    d_DO_2 = d_dropout(dY, saved.dropout_keep_2, 0.1)  # [B/N_D, S, D], grad of dropout
+    d_ffn = d_mlp(  # [B/N_D, S, D], grad of MLP
         params, f"{at}.ffn", saved.ffn, d_DO_2, grads
     )
-    dM_LN, dgamma_2_i, dbeta_2_i = (  # [B/N_D, S, D], grad of layer_norm,
-        # transformer.xg:46
-        d_layer_norm(
-            d_ffn, saved.M, gamma_2, saved.layer_norm_mean, saved.layer_norm_rstd
-        )
+    # backward of M -> LN(γ_2, β_2) if norm = pre
+    dM_LN, dgamma_2_i, dbeta_2_i = d_layer_norm(  # [B/N_D, S, D], grad of layer_norm
+        d_ffn, saved.M, gamma_2, saved.layer_norm_mean, saved.layer_norm_rstd
     )
-    dbeta_2 = all_reduce(dbeta_2_i, "N_D")  # [D], all_reduce, transformer.xg:46
-    dgamma_2 = all_reduce(dgamma_2_i, "N_D")  # [D], all_reduce, transformer.xg:46
-    dM = dY + dM_LN  # [B/N_D, S, D], sum over uses, transformer.xg:45
-    d_DO_1 = d_dropout(  # [B/N_D, S, D], grad of dropout, transformer.xg:44
-        dM, saved.dropout_keep, 0.1
+    dbeta_2 = all_reduce(dbeta_2_i, "N_D")  # [D], all_reduce
+    dgamma_2 = all_reduce(dgamma_2_i, "N_D")  # [D], all_reduce
+    dM = dY + dM_LN  # [B/N_D, S, D], sum over uses
+    # backward of H, H -> Attention(mask, p) as attn -> DO(p) -> ⊕<-X
+    d_DO_1 = d_dropout(dM, saved.dropout_keep, 0.1)  # [B/N_D, S, D], grad of dropout
+    dH_attn_X_i, dH_attn_M_i = d_attention(  # [B/N_D, S, D], grad of Attention
+        params, f"{at}.attn", saved.attn, d_DO_1, grads
     )
-    dH_attn_X_i, dH_attn_M_i = (  # [B/N_D, S, D], grad of Attention, transformer.xg:44
-        d_attention(params, f"{at}.attn", saved.attn, d_DO_1, grads)
+    dH_i = dH_attn_X_i + dH_attn_M_i  # [B/N_D, S, D], sum over uses
+    dH = all_reduce(dH_i, "N_T")  # [B/N_D, S, D], all_reduce
+    # backward of X -> LN(γ_1, β_1) if norm = pre : H [B, S, D]
+    dX_LN, dgamma_1_i, dbeta_1_i = d_layer_norm(  # [B/N_D, S, D], grad of layer_norm
+        dH, saved.X, gamma_1, saved.H_mean, saved.H_rstd
     )
-    dH_i = dH_attn_X_i + dH_attn_M_i  # [B/N_D, S, D], sum over uses, transformer.xg:44
-    dH = all_reduce(dH_i, "N_T")  # [B/N_D, S, D], all_reduce, transformer.xg:44
-    dX_LN, dgamma_1_i, dbeta_1_i = (  # [B/N_D, S, D], grad of layer_norm,
-        # transformer.xg:43
-        d_layer_norm(dH, saved.X, gamma_1, saved.H_mean, saved.H_rstd)
-    )
-    dbeta_1 = all_reduce(dbeta_1_i, "N_D")  # [D], all_reduce, transformer.xg:43
-    dgamma_1 = all_reduce(dgamma_1_i, "N_D")  # [D], all_reduce, transformer.xg:43
-    dX = dM + dX_LN  # [B/N_D, S, D], sum over uses, transformer.xg:40
+    dbeta_1 = all_reduce(dbeta_1_i, "N_D")  # [D], all_reduce
+    dgamma_1 = all_reduce(dgamma_1_i, "N_D")  # [D], all_reduce
+    dX = dM + dX_LN  # [B/N_D, S, D], sum over uses
     grads |= {
         f"{at}.gamma_1": dgamma_1,
         f"{at}.gamma_2": dgamma_2,
@@ -334,7 +328,7 @@ def d_layer(
 def lm(
     params: Params, ids: Array, t: Array, *, seed: int | None
 ) -> tuple[Array, Array, LMSaved]:
-    """Language Model (transformer.xg:51).
+    """Language Model: block LM.
 
     ids [B/N_D, S], t [B/N_D, S] -> Z [B/N_D, S, V], loss []
     """
@@ -344,23 +338,28 @@ def lm(
     beta = params["beta"]  # [D]
     S = ids.shape[1]
     B = ids.shape[0] * N_D
-    range_1 = np.arange(S)  # [S], transformer.xg:54
-    PE = P[range_1]  # [S, D], transformer.xg:54
-    X = E[ids] + PE  # [B/N_D, S, D], transformer.xg:55-56
+    # range(S) -> Emb(P) : PE [S, D]
+    range_1 = np.arange(S)  # [S]
+    PE = P[range_1]  # [S, D]
+    # ids -> Emb(E)
+    # -> ⊕<-BC(PE) if pos = learned
+    X = E[ids] + PE  # [B/N_D, S, D]
+    # -> N_L × Layer(causal) as layers
     layers_out = X
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        layers_out, layer_saved = layer(  # [B/N_D, S, D], transformer.xg:58
+        layers_out, layer_saved = layer(  # [B/N_D, S, D]
             params, f"layers.{i}", layers_out, seed=seed
         )
         layers_saved.append(layer_saved)
-    Y, Y_mean, Y_rstd = layer_norm(  # [B/N_D, S, D], transformer.xg:59
-        layers_out, gamma, beta, 1e-05
-    )
-    transpose = E.T  # [D, V], transformer.xg:60
-    Z = Y @ transpose  # [B/N_D, S, V], transformer.xg:60
-    loss_i, loss_i_lse = cross_entropy(Z, t, B * S)  # [], transformer.xg:61
-    loss = all_reduce(loss_i, "N_D")  # [], transformer.xg:61
+    # -> LN(γ, β) if norm = pre : Y [B, S, D]
+    Y, Y_mean, Y_rstd = layer_norm(layers_out, gamma, beta, 1e-05)  # [B/N_D, S, D]
+    # -> •<=T(E) if head = tied -> •<=W_lm if head = own : Z
+    transpose = E.T  # [D, V]
+    Z = Y @ transpose  # [B/N_D, S, V]
+    # -> CE<-t : loss
+    loss_i, loss_i_lse = cross_entropy(Z, t, B * S)  # []
+    loss = all_reduce(loss_i, "N_D")  # []
     saved = LMSaved(
         ids,
         t,
@@ -380,7 +379,7 @@ def lm(
 def d_lm(
     params: Params, saved: LMSaved, dZ: Array, dloss: Array, grads: Params
 ) -> None:
-    """Backward pass of `lm` (transformer.xg:51).
+    """Backward pass of `lm`.
 
     dZ [B/N_D, S, V], dloss [] -> gradients of parameters in `grads`
     """
@@ -390,33 +389,39 @@ def d_lm(
     V = saved.transpose.shape[1]
     S_max = params["P"].shape[0]
     B = saved.ids.shape[0] * N_D
-    dZ_CE = d_cross_entropy(  # [B/N_D, S, V], grad of cross_entropy, transformer.xg:61
+    # backward of -> CE<-t : loss
+    dZ_CE = d_cross_entropy(  # [B/N_D, S, V], grad of cross_entropy
         dloss, saved.Z, saved.t, saved.loss_i_lse, B * S, B, N_D, S, V
     )
-    dZ = dZ + dZ_CE  # [B/N_D, S, V], sum over uses, transformer.xg:60
-    dY = dZ @ saved.transpose.T  # [B/N_D, S, D], grad of matmul, transformer.xg:60
-    d_LN, dgamma_i, dbeta_i = (  # [B/N_D, S, D], grad of layer_norm, transformer.xg:59
-        d_layer_norm(dY, saved.layers_out, gamma, saved.Y_mean, saved.Y_rstd)
+    dZ = dZ + dZ_CE  # [B/N_D, S, V], sum over uses
+    # backward of -> •<=T(E) if head = tied -> •<=W_lm if head = own : Z
+    dY = dZ @ saved.transpose.T  # [B/N_D, S, D], grad of matmul
+    # backward of -> LN(γ, β) if norm = pre : Y [B, S, D]
+    d_LN, dgamma_i, dbeta_i = d_layer_norm(  # [B/N_D, S, D], grad of layer_norm
+        dY, saved.layers_out, gamma, saved.Y_mean, saved.Y_rstd
     )
-    dbeta = all_reduce(dbeta_i, "N_D")  # [D], all_reduce, transformer.xg:59
-    dgamma = all_reduce(dgamma_i, "N_D")  # [D], all_reduce, transformer.xg:59
+    dbeta = all_reduce(dbeta_i, "N_D")  # [D], all_reduce
+    dgamma = all_reduce(dgamma_i, "N_D")  # [D], all_reduce
+    # backward of -> N_L × Layer(causal) as layers
     dX = d_LN
     for i in reversed(range(len(saved.layers))):
-        dX = d_layer(  # [B/N_D, S, D], grad of Layer, transformer.xg:58
+        dX = d_layer(  # [B/N_D, S, D], grad of Layer
             params, f"layers.{i}", saved.layers[i], dX, grads
         )
-    dPE_i = dX.sum(axis=0)  # [S, D], grad of broadcast, transformer.xg:56
-    dP_i = _scatter_add(  # [S_max, D], grad of embedding, transformer.xg:54
-        dPE_i, saved.range_1, S_max
-    )
-    dP = all_reduce(dP_i, "N_D")  # [S_max, D], all_reduce, transformer.xg:56
-    dE_T_i = (  # [V, D], grad of matmul, transpose, transformer.xg:60
+    # backward of -> ⊕<-BC(PE) if pos = learned
+    dPE_i = dX.sum(axis=0)  # [S, D], grad of broadcast
+    # backward of range(S) -> Emb(P) : PE [S, D]
+    dP_i = _scatter_add(dPE_i, saved.range_1, S_max)  # [S_max, D], grad of embedding
+    dP = all_reduce(dP_i, "N_D")  # [S_max, D], all_reduce
+    # backward of -> •<=T(E) if head = tied -> •<=W_lm if head = own : Z
+    dE_T_i = (  # [V, D], grad of matmul, transpose
         dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
-    dE_i = (  # [V, D], grad of embedding, sum over uses, transformer.xg:55
+    # backward of ids -> Emb(E)
+    dE_i = (  # [V, D], grad of embedding, sum over uses
         dE_T_i + _scatter_add(dX, saved.ids, V)
     )
-    dE = all_reduce(dE_i, "N_D")  # [V, D], all_reduce, transformer.xg:55
+    dE = all_reduce(dE_i, "N_D")  # [V, D], all_reduce
     grads |= {
         "E": dE,
         "P": dP,

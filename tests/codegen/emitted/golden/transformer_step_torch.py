@@ -23,7 +23,7 @@ N_L = 4
 
 
 def mlp(params: Params, at: str, X: Array) -> Array:
-    """MLP (transformer.xg:26).
+    """Block MLP.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -31,15 +31,17 @@ def mlp(params: Params, at: str, X: Array) -> Array:
     b_up = params[f"{at}.b_up"]  # [D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     b_down = params[f"{at}.b_down"]  # [D]
-    U = gelu(X @ W_up + b_up)  # [B, S, D_ff], transformer.xg:29
-    Y = U @ W_down + b_down  # [B, S, D], transformer.xg:30
+    # X -> •<=W_up -> ⊕<-BC(b_up) -> act : U [B, S, D_ff]
+    U = gelu(X @ W_up + b_up)  # [B, S, D_ff]
+    # -> •<=W_down -> ⊕<-BC(b_down) : Y
+    Y = U @ W_down + b_down  # [B, S, D]
     return Y
 
 
 def attention(
     params: Params, cache: Params, kept: Params, at: str, X: Array, M: Array
 ) -> Array:
-    """Multi-Head Attention (transformer.xg:12).
+    """Multi-Head Attention: block Attention.
 
     X [B, S, D], M [B, S, D] -> Y [B, S, D]
     """
@@ -57,30 +59,29 @@ def attention(
     N_H = K_past.shape[1]
     T = K_past.shape[2]
     D_h = K_past.shape[3]
-    Q = (  # [B, N_H, S, D_h], transformer.xg:15
-        (X @ W_Q + b_Q).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    K_new = (  # [B, N_H, S, D_h], transformer.xg:16
-        (M @ W_K + b_K).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    K = torch.cat([K_past, K_new], dim=-2)  # [B, N_H, S + T, D_h], transformer.xg:16
-    KT = K.mT  # [B, N_H, D_h, S + T], transformer.xg:17
-    V_new = (  # [B, N_H, S, D_h], transformer.xg:18
-        (M @ W_V + b_V).reshape(B, S, N_H, D_h).transpose(1, 2)
-    )
-    V = torch.cat([V_past, V_new], dim=-2)  # [B, N_H, S + T, D_h], transformer.xg:18
-    P = softmax(  # [B, N_H, S, S + T], transformer.xg:20
-        scale_mask(Q @ KT, 1 / D_h**0.5, T, S)
-    )
-    O = (P @ V).transpose(1, 2).reshape(B, S, D)  # [B, S, D], transformer.xg:22
-    Y = O @ W_O + b_O  # [B, S, D], transformer.xg:23
+    # X -> •<=W_Q -> ⊕<-BC(b_Q) -> R -> RoPE if pos = rope : Q [B, N_H, S, D_h]
+    Q = (X @ W_Q + b_Q).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    # M -> •<=W_K -> ⊕<-BC(b_K) -> R -> RoPE if pos = rope : K [B, N_H, S_k, D_h]
+    K_new = (M @ W_K + b_K).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    K = torch.cat([K_past, K_new], dim=-2)  # [B, N_H, S + T, D_h]
+    # -> T : KT [B, N_H, D_h, S_k]
+    KT = K.mT  # [B, N_H, D_h, S + T]
+    # M -> •<=W_V -> ⊕<-BC(b_V) -> R : V [B, N_H, S_k, D_h]
+    V_new = (M @ W_V + b_V).reshape(B, S, N_H, D_h).transpose(1, 2)  # [B, N_H, S, D_h]
+    V = torch.cat([V_past, V_new], dim=-2)  # [B, N_H, S + T, D_h]
+    # Q -> •<=KT -> SM(1/sqrt(D_h), mask) -> S : P [B, N_H, S, S_k]
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, T, S))  # [B, N_H, S, S + T]
+    # -> •<=V -> R : O [B, S, D]
+    O = (P @ V).transpose(1, 2).reshape(B, S, D)  # [B, S, D]
+    # -> •<=W_O -> ⊕<-BC(b_O) : Y
+    Y = O @ W_O + b_O  # [B, S, D]
     kept[f"{at}.K"] = K
     kept[f"{at}.V"] = V
     return Y
 
 
 def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Transformer Layer (transformer.xg:40).
+    """Transformer Layer: block Layer.
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -88,19 +89,21 @@ def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Arr
     gamma_2 = params[f"{at}.gamma_2"]  # [D]
     beta_1 = params[f"{at}.beta_1"]  # [D]
     beta_2 = params[f"{at}.beta_2"]  # [D]
-    H = layer_norm(X, gamma_1, beta_1, 1e-05)  # [B, S, D], transformer.xg:43
-    attn_out = attention(  # [B, S, D], transformer.xg:44
-        params, cache, kept, f"{at}.attn", H, H
-    )
-    M = attn_out + X  # [B, S, D], transformer.xg:44
-    layer_norm_1 = layer_norm(M, gamma_2, beta_2, 1e-05)  # [B, S, D], transformer.xg:46
-    ffn_out = mlp(params, f"{at}.ffn", layer_norm_1)  # [B, S, D], transformer.xg:47
-    Y = ffn_out + M  # [B, S, D], transformer.xg:47
+    # X -> LN(γ_1, β_1) if norm = pre : H [B, S, D]
+    H = layer_norm(X, gamma_1, beta_1, 1e-05)  # [B, S, D]
+    # H, H -> Attention(mask, p) as attn -> DO(p) -> ⊕<-X
+    attn_out = attention(params, cache, kept, f"{at}.attn", H, H)  # [B, S, D]
+    M = attn_out + X  # [B, S, D]
+    # M -> LN(γ_2, β_2) if norm = pre
+    layer_norm_1 = layer_norm(M, gamma_2, beta_2, 1e-05)  # [B, S, D]
+    # -> ffn -> DO(p) -> ⊕<-M
+    ffn_out = mlp(params, f"{at}.ffn", layer_norm_1)  # [B, S, D]
+    Y = ffn_out + M  # [B, S, D]
     return Y
 
 
 def lm(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
-    """Language Model (transformer.xg:51).
+    """Language Model: block LM.
 
     ids [B, S] -> Z [B, S, V]
     """
@@ -112,16 +115,22 @@ def lm(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
     S = ids.shape[1]
     T = ids_past.shape[1]
     device = ids.device
-    ids_all = torch.cat([ids_past, ids], dim=-1)  # [B, S + T], transformer.xg:51
-    PE = P[torch.arange(T, S + T, device=device)]  # [S, D], transformer.xg:54
-    X = E[ids] + PE  # [B, S, D], transformer.xg:55-56
+    # block LM 'Language Model' (ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss
+    #       [] {
+    ids_all = torch.cat([ids_past, ids], dim=-1)  # [B, S + T]
+    # range(S) -> Emb(P) : PE [S, D]
+    PE = P[torch.arange(T, S + T, device=device)]  # [S, D]
+    # ids -> Emb(E)
+    # -> ⊕<-BC(PE) if pos = learned
+    X = E[ids] + PE  # [B, S, D]
+    # -> N_L × Layer(causal) as layers
     layers_out = X
     for i in range(N_L):
-        layers_out = layer(  # [B, S, D], transformer.xg:58
-            params, cache, kept, f"layers.{i}", layers_out
-        )
-    Y = layer_norm(layers_out, gamma, beta, 1e-05)  # [B, S, D], transformer.xg:59
-    Z = Y @ E.T  # [B, S, V], transformer.xg:60
+        layers_out = layer(params, cache, kept, f"layers.{i}", layers_out)  # [B, S, D]
+    # -> LN(γ, β) if norm = pre : Y [B, S, D]
+    Y = layer_norm(layers_out, gamma, beta, 1e-05)  # [B, S, D]
+    # -> •<=T(E) if head = tied -> •<=W_lm if head = own : Z
+    Z = Y @ E.T  # [B, S, V]
     kept["ids"] = ids_all
     return Z
 
