@@ -79,10 +79,11 @@ def pdf_text(data: bytes) -> str:
         dict(re.findall(rb"<(\w{4})> <(\w+)>\n", part))
         for part in re.findall(rb"begincmap(.*?)endcmap", data, re.DOTALL)
     ]
-    names = re.findall(rb"/(XGSans-\w+) \d+ 0 R", data)
+    (resources,) = re.findall(rb"/Font << (.*?) >>", data)
+    names = re.findall(rb"/(\S+) \d+ 0 R", resources)
     fonts = dict(zip(names, maps, strict=True))
     words: list[str] = []
-    for name, glyphs in re.findall(rb"/(XGSans-\w+) [\d.]+ Tf [^<]*<(\w*)> Tj", data):
+    for name, glyphs in re.findall(rb"/(\S+) [\d.]+ Tf <(\w*)> Tj", data):
         codes = [glyphs[i : i + 4] for i in range(0, len(glyphs), 4)]
         words.append(
             b"".join(bytes.fromhex(fonts[name][c].decode()) for c in codes).decode("utf-16-be")

@@ -59,7 +59,7 @@ def test_others_draw_the_colors_of_the_theme(
 
 
 def test_a_sheet_of_variables_is_drawn_black(tmp_path: Path) -> None:
-    """The mistake that this file looks for is noticed."""
+    """The tests above would notice a figure that other programs draw black."""
     rule = b"<style>.xg-background{fill:var(--paper)}</style>"
     planted = render(FIGURES[0]).replace(b"<title>", rule + b"<title>", 1)
     for draw in (by_cairo, by_typst):

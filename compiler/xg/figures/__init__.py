@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.figures.draw.machine_fonts import describe_lost
 from xg.figures.draw.paint import node_boxes, paint, sheet, step_by_step
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.formats import dot_text
@@ -60,7 +61,13 @@ def pictures(
         _check_word("format", each, Format)
     display, placed = paint_figure(figure)
     files: dict[Format, bytes] = {each: written(display, each, theme, paper) for each in wanted}
-    return Pictures(files, placed.engine, placed.warning)
+    return Pictures(files, placed.engine, _warning(display, placed, wanted))
+
+
+def _warning(display: Display, placed: PlacedFigure, formats: Sequence[Format]) -> str:
+    """Return what went wrong: the engine's warning, and characters that no font has."""
+    missing = [describe_lost(display, one) for one in formats if one in ("png", "pdf")]
+    return "; ".join(dict.fromkeys(filter(None, (placed.warning, *missing))))
 
 
 def series(
@@ -71,7 +78,9 @@ def series(
     wanted = tuple(formats)
     return tuple(
         Pictures(
-            {each: written(one, each, theme) for each in wanted}, placed.engine, placed.warning
+            {each: written(one, each, theme) for each in wanted},
+            placed.engine,
+            _warning(display, placed, wanted),
         )
         for one in step_by_step(figure, display)
     )

@@ -8,12 +8,13 @@ substitutes one of those.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
 from struct import unpack_from
 from typing import Final
+from unicodedata import category, east_asian_width
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.model import figure as style
@@ -26,7 +27,9 @@ FILES: Final = {style: FOLDER / f"XGSans-{style}.ttf" for style in ("Regular", "
 ASCENT: Final = 0.905
 DESCENT: Final = 0.212
 CAP_HEIGHT: Final = 0.688
-_MISSING_WIDTH: Final = 1.0  # a character the font lacks is drawn by a viewer's own, often wide
+# In em, of a character that the font lacks: a font of the viewer's machine draws it.
+_WIDE: Final = 1.0  # Chinese, Japanese, Korean, emoji
+_USUAL: Final = 0.65
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,19 @@ class Face:
     advances: tuple[float, ...]  # glyph number -> width in em
 
     def width(self, text: str) -> float:
-        """Return the width of `text` in em; a character that the font lacks counts one em."""
+        """Return the width of `text` in em, of characters that the font lacks about that."""
         return sum(
             self.advances[self.glyphs[ord(character)]]
             if ord(character) in self.glyphs
-            else _MISSING_WIDTH
+            else _width_elsewhere(character)
             for character in text
         )
+
+
+def _width_elsewhere(character: str) -> float:
+    if category(character) in ("Mn", "Me", "Cf"):  # a mark on the letter before it
+        return 0.0
+    return _WIDE if east_asian_width(character) in "WF" else _USUAL
 
 
 @cache
@@ -56,17 +65,21 @@ def face(*, bold: bool = False, italic: bool = False) -> Face:
     style = "Bold" if bold else "Italic" if italic else "Regular"
     path = FILES[style]
     data = path.read_bytes()
-    tables = _tables(data)
-    return Face(path.stem, path, data, tables, _characters(data, tables), _advances(data, tables))
+    tables = table_places(data)
+    return Face(
+        path.stem, path, data, tables, characters(data, tables), advance_widths(data, tables)
+    )
 
 
-def _tables(data: bytes) -> dict[str, tuple[int, int]]:
-    (count,) = unpack_from(">H", data, 4)
-    entries = (unpack_from(">4sLLL", data, 12 + 16 * index) for index in range(count))
-    return {tag.decode("ascii"): (offset, length) for tag, _, offset, length in entries}
+def table_places(data: bytes, start: int = 0) -> dict[str, tuple[int, int]]:
+    """Return where the tables of the font are that begins at `start`: offset and length by tag."""
+    (count,) = unpack_from(">H", data, start + 4)
+    entries = (unpack_from(">4sLLL", data, start + 12 + 16 * index) for index in range(count))
+    return {tag.decode("latin-1"): (offset, length) for tag, _, offset, length in entries}
 
 
-def _advances(data: bytes, tables: dict[str, tuple[int, int]]) -> tuple[float, ...]:
+def advance_widths(data: bytes, tables: dict[str, tuple[int, int]]) -> tuple[float, ...]:
+    """Return the width of each glyph in em."""
     (units,) = unpack_from(">H", data, tables["head"][0] + 18)
     (glyph_count,) = unpack_from(">H", data, tables["maxp"][0] + 4)
     (metric_count,) = unpack_from(">H", data, tables["hhea"][0] + 34)
@@ -76,24 +89,49 @@ def _advances(data: bytes, tables: dict[str, tuple[int, int]]) -> tuple[float, .
     return tuple(widths + widths[-1:] * (glyph_count - metric_count))
 
 
-def _characters(data: bytes, tables: dict[str, tuple[int, int]]) -> dict[int, int]:
-    """Read the character map: the one subtable of format 4 (segments of the Unicode BMP)."""
-    start = tables["cmap"][0]
-    start += unpack_from(">L", data, start + 8)[0]
-    count = unpack_from(">H", data, start + 6)[0] // 2
-    ends, firsts, deltas, offsets = (
-        unpack_from(f">{count}H", data, start + 14 + part)
-        for part in (0, 2 * count + 2, 4 * count + 2, 6 * count + 2)
-    )
+# The maps of a font from characters to glyphs, by platform and encoding, the best one first: those
+# of all of Unicode, in format 12, then those of its first 65,536 characters, in format 4.
+_MAPS: Final = ((3, 10), (0, 4), (0, 6), (3, 1), (0, 3), (0, 2), (0, 1), (0, 0))
+
+
+def characters(
+    data: bytes, tables: dict[str, tuple[int, int]], wanted: Collection[int] | None = None
+) -> dict[int, int]:
+    """Return the glyph numbers of a font's characters, of those that are `wanted` if given."""
     glyphs: dict[int, int] = {}
-    for segment in range(count):
-        for code in range(firsts[segment], min(ends[segment], 0xFFFE) + 1):
+    for first, last, delta, place in _segments(data, tables["cmap"][0]):
+        codes = range(first, last + 1)
+        for code in codes if wanted is None else (one for one in wanted if one in codes):
             glyph = code
-            if offsets[segment]:
-                place = start + 14 + 6 * count + 2 + 2 * segment + offsets[segment]
-                (glyph,) = unpack_from(">H", data, place + 2 * (code - firsts[segment]))
-            glyphs[code] = (glyph + deltas[segment]) & 0xFFFF
+            if place:
+                (glyph,) = unpack_from(">H", data, place + 2 * (code - first))
+            # Format 4, whose numbers have 16 bits, has a glyph 0 for none in its lists.
+            if glyph or not place:
+                glyphs[code] = (glyph + delta) & 0xFFFF
     return glyphs
+
+
+def _segments(data: bytes, start: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield first and last of characters in a row, what to add, and where their list is or 0."""
+    (count,) = unpack_from(">H", data, start + 2)
+    records = (unpack_from(">HHL", data, start + 4 + 8 * place) for place in range(count))
+    maps = {(platform, encoding): start + offset for platform, encoding, offset in records}
+    start = next(maps[kind] for kind in _MAPS if kind in maps)
+    (form,) = unpack_from(">H", data, start)
+    if form == 12:
+        (count,) = unpack_from(">L", data, start + 12)
+        for place in range(start + 16, start + 16 + 12 * count, 12):
+            first, last, glyph = unpack_from(">LLL", data, place)
+            yield first, last, glyph - first, 0
+    elif form == 4:
+        count = unpack_from(">H", data, start + 6)[0] // 2
+        ends, firsts, deltas, offsets = (
+            unpack_from(f">{count}H", data, start + 14 + part)
+            for part in (0, 2 * count + 2, 4 * count + 2, 6 * count + 2)
+        )
+        for segment, (first, last) in enumerate(zip(firsts, ends, strict=True)):
+            place = start + 14 + 6 * count + 2 + 2 * segment + offsets[segment]
+            yield first, min(last, 0xFFFE), deltas[segment], place if offsets[segment] else 0
 
 
 # Rich text set on a baseline: every span with its place, size and face, in points.

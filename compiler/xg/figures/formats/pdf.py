@@ -3,22 +3,24 @@
 It is one page of the figure's size, or pages of paper: one form, shown on each page in part.
 
 Nothing is compressed, dated or numbered at random. Of each face only the outlines in use are
-embedded, under the numbers they have in the font.
+embedded. A character is numbered when it is first used, and has its own number even if no font
+has an outline for it: what a reader copies is what the file says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import pairwise
+from itertools import groupby, pairwise
 from struct import pack, unpack_from
 from typing import Final
 
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
-from xg.figures.draw.font import ASCENT, CAP_HEIGHT, DESCENT, Face, line_bounds
+from xg.figures.draw.font import ASCENT, CAP_HEIGHT, DESCENT, Face, TextSpan, line_bounds
 from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
+from xg.figures.draw.machine_fonts import REPLACEMENT, find_faces, missing_characters
 from xg.figures.formats.svg import number
 from xg.figures.model.figure import Box, Color, DrawnPath, Theme
 
@@ -91,11 +93,12 @@ def _solid(element: Element) -> Iterator[Box]:
             yield part.path.bounds().grown(_ROOM)
 
 
-# One face of the bundled font as PDF objects: only the glyphs in use, and what they spell.
+# One face as PDF objects: only the glyphs in use, and what they spell.
 
 
 _SYMBOLIC = 4  # a flag of the font's descriptor: glyphs are addressed by number
 _TABLES = ("glyf", "head", "hhea", "hmtx", "loca", "maxp")
+_PROGRAMS = ("cvt ", "fpgm", "prep")  # which fit outlines to pixels, if a font has them
 
 
 _LARGEST_BLOCK = 100  # entries of one map
@@ -108,44 +111,44 @@ def stream(data: bytes, entries: str = "") -> bytes:
 
 
 class PdfFont:
-    """A face, and the characters of it that a document has used so far."""
+    """A face, and the characters that a document has written in it so far."""
 
     def __init__(self, face: Face) -> None:
         self.face = face
-        self.used: dict[int, str] = {}  # glyph number -> the character it shows
+        self.used: dict[str, int] = {}  # characters and their numbers, from 1 on
 
     def encode(self, text: str) -> str:
-        """Return text as glyph numbers in hexadecimal; what the font lacks shows as a box."""
-        numbers = [self.face.glyphs.get(ord(character), 0) for character in text]
-        for glyph, character in zip(numbers, text, strict=True):
-            self.used.setdefault(glyph, character)
-        return "".join(f"{glyph:04X}" for glyph in numbers)
+        """Return text as numbers in hexadecimal."""
+        numbers = [self.used.setdefault(one, len(self.used) + 1) for one in text]
+        return "".join(f"{number:04X}" for number in numbers)
 
     def objects(self, first: int) -> list[bytes]:
-        """Return the font's five objects, numbered from `first`."""
+        """Return the font's objects, numbered from `first`."""
         name = f"XGSUBS+{self.face.name}"  # six capitals mark a subset
-        data = _subset(self.face, set(self.used))
+        lost = self.face.glyphs.get(ord(REPLACEMENT), 0)
+        glyphs = [self.face.glyphs.get(ord(character), lost) for character in self.used]
+        data = _subset(self.face, set(glyphs))
+        widths = " ".join(f"{1000 * self.face.width(character):.0f}" for character in self.used)
         return [
             f"<< /Type /Font /Subtype /Type0 /BaseFont /{name} /Encoding /Identity-H"
             f" /DescendantFonts [{first + 1} 0 R] /ToUnicode {first + 4} 0 R >>".encode(),
-            f"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /{name} /CIDToGIDMap /Identity"
+            f"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /{name} /CIDToGIDMap {first + 5} 0 R"
             " /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >>"
-            f" /FontDescriptor {first + 2} 0 R /W [{self._widths()}] >>".encode(),
+            f" /FontDescriptor {first + 2} 0 R /W [1 [{widths}]] >>".encode(),
             f"<< /Type /FontDescriptor /FontName /{name} /Flags {_SYMBOLIC}"
             f" /FontBBox [-600 -350 2100 1100] /ItalicAngle {-12 if 'Italic' in name else 0}"
             f" /Ascent {1000 * ASCENT:.0f} /Descent {-1000 * DESCENT:.0f}"
             f" /CapHeight {1000 * CAP_HEIGHT:.0f} /StemV 80 /FontFile2 {first + 3} 0 R >>".encode(),
             stream(data, f"/Length1 {len(data)} "),
             _to_unicode(self.used),
+            stream(pack(f">{len(glyphs) + 1}H", 0, *glyphs)),
         ]
-
-    def _widths(self) -> str:
-        return " ".join(f"{g} [{1000 * self.face.advances[g]:.0f}]" for g in sorted(self.used))
 
 
 def _subset(face: Face, keep: set[int]) -> bytes:
     """Return the TrueType file with all outlines but the kept ones empty."""
-    tables = {tag: _table(face, tag) for tag in _TABLES}
+    tags = (*_TABLES, *(tag for tag in _PROGRAMS if tag in face.tables))
+    tables = {tag: _table(face, tag) for tag in tags}
     long = unpack_from(">h", tables["head"], 50)[0] == 1
     entries = len(tables["loca"]) // (4 if long else 2)
     raw = unpack_from(f">{entries}{'L' if long else 'H'}", tables["loca"])
@@ -193,11 +196,13 @@ def _parts(outline: bytes) -> list[int]:
 def _font_file(tables: dict[str, bytes]) -> bytes:
     directory, body = bytearray(), bytearray()
     start = 12 + 16 * len(tables)
-    for tag, data in tables.items():
+    for tag, data in sorted(tables.items()):
         directory += pack(">4sLLL", tag.encode(), _checksum(data), start + len(body), len(data))
         body += data + b"\0" * (-len(data) % 4)
-    # Six tables: the search range is 4 entries, the largest power of two.
-    return pack(">LHHHH", 0x10000, len(tables), 64, 2, 32) + bytes(directory) + bytes(body)
+    power = len(tables).bit_length() - 1  # of the largest power of two that is no larger
+    search = 16 << power
+    head = pack(">LHHHH", 0x10000, len(tables), search, power, 16 * len(tables) - search)
+    return head + bytes(directory) + bytes(body)
 
 
 def _checksum(data: bytes) -> int:
@@ -210,10 +215,10 @@ def _table(face: Face, tag: str) -> bytes:
     return face.data[start : start + length]
 
 
-def _to_unicode(used: dict[int, str]) -> bytes:
+def _to_unicode(used: Mapping[str, int]) -> bytes:
     rows = [
-        f"<{glyph:04X}> <{character.encode('utf-16-be').hex().upper()}>\n"
-        for glyph, character in sorted(used.items())
+        f"<{number:04X}> <{character.encode('utf-16-be').hex().upper()}>\n"
+        for character, number in used.items()
     ]
     blocks = (rows[i : i + _LARGEST_BLOCK] for i in range(0, len(rows), _LARGEST_BLOCK))
     maps = "".join(f"{len(b)} beginbfchar\n{''.join(b)}endbfchar\n" for b in blocks)
@@ -228,19 +233,21 @@ def _to_unicode(used: dict[int, str]) -> bytes:
 
 _HEADER: Final = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"  # four high bytes mark the file as binary
 _CATALOG, _PAGES, _INFO, _FORM, _FIRST_FONT = range(1, 6)
-_OBJECTS_PER_FONT: Final = 5
+_OBJECTS_PER_FONT: Final = 6
+_SLACK: Final = 0.01  # points
 
 
 def pdf(display: Display, theme: Theme, paper: Paper | None = None) -> bytes:
     """Write a display list as a PDF document: a page of the figure's size, or pages of paper."""
-    fonts: dict[str, PdfFont] = {}
+    fonts = _Fonts(find_faces(missing_characters(display), embeds=True))
     content = "\n".join(_content(display, theme, fonts)).encode("ascii")
     references = " ".join(
-        f"/{name} {_FIRST_FONT + _OBJECTS_PER_FONT * index} 0 R" for index, name in enumerate(fonts)
+        f"/{name} {_FIRST_FONT + _OBJECTS_PER_FONT * index} 0 R"
+        for index, name in enumerate(fonts.used)
     )
     faces = [
         one
-        for index, face in enumerate(fonts.values())
+        for index, face in enumerate(fonts.used.values())
         for one in face.objects(_FIRST_FONT + _OBJECTS_PER_FONT * index)
     ]
     sheets = one_sheet(display) if paper is None else sheets_of(display, paper)
@@ -293,7 +300,7 @@ def _file(objects: list[bytes]) -> bytes:
     return bytes(out)
 
 
-def _content(display: Display, theme: Theme, fonts: dict[str, PdfFont]) -> Iterator[str]:
+def _content(display: Display, theme: Theme, fonts: _Fonts) -> Iterator[str]:
     height = display.height
     if theme.colors[Color.BACKGROUND] != "#FFFFFF":  # a white page is paper: leave it blank
         page = f"0 0 {number(display.width)} {number(height)} re f"
@@ -333,15 +340,41 @@ def _path(path: DrawnPath, height: float) -> str:
     return " ".join(steps) + (" h" if path.closed else "")
 
 
-def _text(text: DrawnText, theme: Theme, height: float, fonts: dict[str, PdfFont]) -> Iterator[str]:
+class _Fonts:
+    """The fonts of a document: faces of the bundled one, and others of this machine."""
+
+    def __init__(self, others: Sequence[Face]) -> None:
+        self.used: dict[str, PdfFont] = {}
+        self._others = {code: face for face in reversed(others) for code in face.glyphs}
+
+    def runs(self, span: TextSpan) -> Iterator[tuple[PdfFont, str]]:
+        """Yield the characters of a span that follow each other in one face."""
+        own = font.face(bold=span.bold, italic=span.italic)
+
+        def pick(character: str) -> Face:
+            has_own = ord(character) in own.glyphs
+            return own if has_own else self._others.get(ord(character), own)
+
+        for face, run in groupby(escape.clean(span.text), pick):
+            yield self.used.setdefault(face.name, PdfFont(face)), "".join(run)
+
+
+def _text(text: DrawnText, theme: Theme, height: float, fonts: _Fonts) -> Iterator[str]:
     for span in text.line.spans:
         if span.text:
-            face = font.face(bold=span.bold, italic=span.italic)
-            used = fonts.setdefault(face.name, PdfFont(face))
             color = _rgb(theme.colors[Color.MUTED if span.muted else text.color])
             x, y = number(text.x + span.x), number(height - text.y - span.y)
-            glyphs = used.encode(escape.clean(span.text))
-            yield f"BT {color} rg /{face.name} {number(span.size)} Tf {x} {y} Td <{glyphs}> Tj ET"
+            runs = list(fonts.runs(span))
+            letters = " ".join(
+                f"/{one.face.name} {number(span.size)} Tf <{one.encode(run)}> Tj"
+                for one, run in runs
+            )
+            # Letters of another font that need more room than was measured become narrower.
+            width = sum(one.face.width(run) for one, run in runs) * span.size
+            narrow = (
+                f" {number(100 * span.width / width)} Tz" if width > span.width + _SLACK else ""
+            )
+            yield f"BT {color} rg {x} {y} Td{narrow} {letters}{' 100 Tz' if narrow else ''} ET"
 
 
 def _rgb(color: str) -> str:

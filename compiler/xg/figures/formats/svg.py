@@ -16,6 +16,12 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.draw import font
 from xg.figures.draw.font import TextSpan
 from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
+from xg.figures.draw.machine_fonts import (
+    REPLACEMENT,
+    find_faces,
+    lost_characters,
+    missing_characters,
+)
 from xg.figures.model.figure import (
     DARK,
     DETAIL_SIZE,
@@ -355,7 +361,8 @@ def _short_number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-# PNG: the SVG drawn by resvg with the bundled font, so it looks the same on every machine.
+# PNG: the SVG drawn by resvg with the bundled font, so it looks the same on every machine. Only for
+# characters that this font lacks resvg also gets fonts of the machine.
 
 
 SCALE: Final = 2.0
@@ -368,15 +375,18 @@ def png(display: Display, theme: Theme) -> bytes:
     """Draw a display list at twice the usual 96 pixels per inch."""
     from resvg_py import svg_to_bytes  # a large library, for PNG only
 
+    lost = lost_characters(display)  # resvg stops at the first one, and draws no other
+    others = find_faces(missing_characters(display))
+    files = (*font.FILES.values(), *(one.path for one in others))
     return bytes(
         svg_to_bytes(
-            svg_string=svg(display, theme),
+            svg_string=svg(display, theme).translate(dict.fromkeys(map(ord, lost), REPLACEMENT)),
             dpi=96,
             zoom=scale(display.width * _PIXELS_PER_POINT, display.height * _PIXELS_PER_POINT),
             skip_system_fonts=True,
             font_family=font.FAMILY,
             sans_serif_family=font.FAMILY,
-            font_files=[str(path) for path in font.FILES.values()],
+            font_files=[str(path) for path in files],
         )
     )
 

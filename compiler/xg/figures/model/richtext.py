@@ -174,7 +174,7 @@ def title_text(title: str, subtitle: str) -> RichText:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return what stands on the line of a name, and its subscript.
+    """Split a name into its part on the line and its subscript.
 
     A symbol's subscript begins at its first underscore. A name of words keeps its underscores, and
     only the numbers and letters at its end are a subscript.
