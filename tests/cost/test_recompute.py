@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 import xg
+from xg.cost.communication import total
 from xg.cost.memory import Policy, attention_steps
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.dim import ZERO, symbol
 from xg.ir.graph import IRProgram
 
@@ -95,3 +99,45 @@ def test_a_gate_is_no_attention(tmp_path: Path) -> None:
 def test_of_attention_the_values_are_kept() -> None:
     graphs: IRProgram = xg.compile(LIBRARY / "notation" / "mha.xg").graphs
     assert {step.op.glyph for step in attention_steps(graphs.main)} == {"•", "SM", "S", "DO"}
+
+
+REGATHER = """\
+use LM, Layer, Attention, MLP from transformer
+plan Regather of Attention { X, M again }
+plan Regather of MLP { X again }
+"""
+
+
+@pytest.fixture(scope="module")
+def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model whose blocks do not keep their inputs."""
+    path = tmp_path_factory.mktemp("regather") / "lean.xg"
+    path.write_text(REGATHER, encoding="utf-8")
+    return path
+
+
+def test_an_input_is_gathered_again_from_the_part_that_its_caller_keeps(lean: Path) -> None:
+    """Each layer gathers two streams of 4 B·S·D bytes: once for attention, once for the MLP."""
+    before, now = (xg.compile(lean, "LM", plan=plan).cost() for plan in ("SP", "SP × Regather"))
+    stream, ranks = N_L * B * S * D * 2, symbol("N_T")
+    assert before.total.saved - now.total.saved == stream * 4 - stream * 4 / ranks
+    assert before.total.forward == now.total.forward
+    assert before.total.backward == now.total.backward
+    sent = total(now.sent, "ring") - total(before.sent, "ring")
+    assert sent == stream * (ranks - 1) / ranks
+
+
+def test_on_one_device_the_operator_before_the_block_runs_again(lean: Path) -> None:
+    """A layer norm keeps neither its result nor its two statistics, and costs what it did once."""
+    before, now = xg.compile(lean, "LM").cost(), xg.compile(lean, "LM", plan="Regather").cost()
+    results, statistics = N_L * B * S * D * 2, N_L * B * S * 2 * 2
+    assert before.total.saved - now.total.saved == (results + statistics) * 4
+    norm = next(row for row in before.blocks[1].rows if row.name == "LN")
+    again = norm.amount.forward * N_L * 2
+    assert now.total.backward - before.total.backward == again
+
+
+def test_an_input_that_every_caller_keeps_anyway_is_refused(lean: Path) -> None:
+    """After a norm at the end of each layer, the input of attention is the input of the layer."""
+    with pytest.raises(DiagnosticError, match="M, an input of Attention, cannot be made again"):
+        xg.compile(lean, "LM", plan="Regather", options={"norm": "post"})

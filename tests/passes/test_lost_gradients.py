@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -20,6 +21,7 @@ from xg.passes.pipelines import (
     ELIMINATE_DEAD,
     NUMBER_MESH,
     PLACED,
+    RECOMPUTE,
     Pass,
     run,
 )
@@ -316,3 +318,40 @@ def test_a_pass_that_loses_a_gradient_is_found(
 def test_the_passes_keep_every_gradient(typed: IRProgram) -> None:
     for pipeline in (RANKS, KERNELS):
         run(pipeline, typed)
+
+
+INPUT = """\
+dim B, D = 4
+
+block Inner(X [B, D], Z [B, D]) -> Y [B, D] {
+    param W [D, D]
+
+    X -> •<=W -> ⊙<-Z : Y
+}
+block Net(X [B, D]) -> Y [B, D] {
+    X -> tanh : H
+    X -> SiLU : G
+    H, G -> Inner as inner : Y
+}
+
+plan P of Inner {
+    X, Z again
+}
+"""
+
+
+def test_an_operand_that_is_made_again_is_the_one_of_the_forward_pass(tmp_path: Path) -> None:
+    def sabotage(backward: Backward) -> Backward | None:
+        for call in steps_of(backward, Call):
+            seed, first, second = call.inputs
+            return exchange(backward, call, replace(call, inputs=(seed, second, first)))
+        return None
+
+    path = tmp_path / "net.xg"
+    path.write_text(INPUT, encoding="utf-8")
+    typed = type_project(read_project(path), "Net", None, "P")
+    broken = sabotaged(RECOMPUTE, sabotage)
+    place = RANKS.index(RECOMPUTE)
+    run(RANKS, typed)
+    with pytest.raises(BrokenProgram, match="takes G as X, which the forward call did not"):
+        run((*RANKS[:place], broken, *RANKS[place + 1 :]), typed)

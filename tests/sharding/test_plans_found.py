@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fuzz.plans import differs
+from verify.proof.daily import proof_of
 
 import xg
 from xg.frontend.project import read_project
@@ -280,3 +281,18 @@ def test_a_call_says_which_size_is_cut_whatever_the_block_calls_it(tmp_path: Pat
     same = NAMED_ALIKE.replace("V [B", "V [N").replace("Y [B", "Y [N")
     with pytest.raises(xg.DiagnosticError, match="N_D"):
         xg.compile(source=same, plan="DP")
+
+
+REGATHER = """\
+use LM, Layer, Attention, MLP from transformer
+plan Regather of Attention { X, M again }
+plan Regather of MLP { X again }
+"""
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+def test_inputs_that_are_gathered_again_are_proven(kernels: bool, tmp_path: Path) -> None:
+    (tmp_path / "lean.xg").write_text(REGATHER, encoding="utf-8")
+    project = read_project(tmp_path / "lean.xg")
+    plan = "SP × Regather × Scores"
+    assert proof_of(project, "LM", plan, {}, kernels=kernels, exact=not kernels).passed

@@ -377,7 +377,9 @@ class Backward(Graph):
     """The backward pass of one instance: a graph over cotangents and saved forward values.
 
     Cotangents of the float outputs are its inputs, the gradients of the float inputs its outputs;
-    `saved` are the forward values that its steps read besides parameters. Gradients of parameters
+    `saved` are the forward values that its steps read besides parameters. `operands` are inputs of
+    the forward pass that are not saved: the caller's backward pass makes them again, and hands them
+    over after the cotangents. Gradients of parameters
     belong to paths, as parameters do, and are no outputs. `cotangents` and `gradients` find both by
     the forward value; `of` names for every cotangent, whole or part of a sum, its forward value,
     and `totals` the whole one of every forward value that has one. `rows` are values that a loop
@@ -394,6 +396,7 @@ class Backward(Graph):
     totals: Mapping[Value, Value]
     rows: tuple[Port, ...] = ()
     zeros: frozenset[Value] = frozenset()
+    operands: tuple[Value, ...] = ()
 
     def param_values(self) -> Iterator[Value]:
         """Every parameter of the forward pass: its steps may read them all."""
@@ -496,7 +499,7 @@ def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]
 
     In the backward pass of a loop cotangents are taken apart as results were stacked, and gradients
     stacked as operands were taken apart. Both cotangents of a result that is there twice have one
-    port: a round adds them.
+    port: a round adds them. Forward inputs that are made again follow the cotangents.
     """
     forward = callee.forward if isinstance(callee, Backward) else callee
     inputs: list[Port] = [(v, None) for v in forward.inputs]
@@ -508,5 +511,6 @@ def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]
         return tuple(inputs), tuple(outputs)
     taken, given = gradient_ports(call, callee)
     arriving = [(callee.cotangents[value], axis) for value, axis in (outputs[n] for n in taken)]
+    arriving += [(value, None) for value in callee.operands]
     leaving = [(callee.gradients[value], axis) for value, axis in (inputs[n] for n in given)]
     return tuple(arriving), (*leaving, *callee.rows)

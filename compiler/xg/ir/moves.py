@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from xg.ir.collective import FAMILY, Collective
 from xg.ir.collectives import COLLECTIVES, MOVES
+from xg.ir.graph import Apply, Graph, Step, Value
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.placement import AxisState, dual
 from xg.ir.prim import Expr
@@ -67,3 +68,32 @@ def _transpose_move(attrs: Attrs) -> Mapping[str, Gradient]:
         return {}
     glyph, back = move(attrs["over"], *states)
     return {"x": Term(glyph, ("d",), back)}
+
+
+# Inputs that a block does not keep for its backward pass: `X again` in a plan.
+
+
+def inputs_again(graph: Graph) -> tuple[Value, ...]:
+    """Return the inputs of a graph that a plan has its callers make again."""
+    return tuple(v for v in graph.inputs if graph.memory.get(str(v.name)) == "again")
+
+
+def steps_again(value: Value, makers: Mapping[Value, Step]) -> tuple[Apply, ...]:
+    """List the steps that make an operand of a call again, the last one first.
+
+    A gather runs again on the part that the caller keeps. Without a gather, the operator runs again
+    that makes it. A sum over ranks is as large as its terms, so it is kept.
+    """
+    steps: list[Apply] = []
+    is_gathered = False
+    while isinstance(step := makers.get(value), Apply):
+        record = collective(step.op)
+        is_layout = step.op.family == "layout" and len(step.inputs) == 1
+        if record and not (record.gathers or record.is_free):
+            break
+        if not record and not is_layout:
+            return tuple(steps) if is_gathered else (*steps, step)
+        is_gathered = is_gathered or bool(record and record.gathers)
+        steps.append(step)
+        value = step.inputs[0]
+    return tuple(steps) if is_gathered else ()

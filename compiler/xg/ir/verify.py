@@ -268,6 +268,8 @@ class _GraphRules:
         callee = self.program.callee(call)
         if isinstance(callee, Backward):
             yield from self._carries(call, callee)
+            if callee.operands and call.rounds is not None:
+                yield "its rounds need operands that are made again for one call only"
         elif call.carried:
             yield "hands gradients from round to round, but computes none"
         takes, gives = map(len, ports(call, callee))
@@ -370,8 +372,11 @@ class _GraphRules:
         for value in (*backward.saved, *backward.cotangents, *backward.gradients):
             if value not in forward:
                 yield f"speaks of {_name(value)}, which the forward pass does not have"
-        if tuple(backward.cotangents.values()) != backward.inputs:
-            yield "its inputs are not the cotangents"
+        if (*backward.cotangents.values(), *backward.operands) != backward.inputs:
+            yield "its inputs are not the cotangents and the operands that are made again"
+        for value in backward.operands:
+            if value not in backward.forward.inputs or value in backward.saved:
+                yield f"{_name(value)} is made again, but is saved or no input of the forward pass"
         for value in (*backward.gradients.values(), *backward.totals.values()):
             if value not in self.all:
                 yield f"the gradient {_name(value)} is made by nothing"

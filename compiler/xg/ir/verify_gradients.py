@@ -169,6 +169,7 @@ class _Connections:
         self.program = program
         self.makers = {v: step for step in backward.steps if not step.again for v in step.outputs}
         self.totals = {**backward.totals, **backward.gradients}
+        self.seeds = frozenset(backward.cotangents.values())
 
     def broken(self) -> Iterator[str]:
         """Every rule that the backward graph breaks."""
@@ -276,7 +277,7 @@ class _Connections:
         is_of_round = not any(value in self.backward.forward.types for value in made)
         for value in () if step.op.family == FAMILY else step.inputs:
             maker = self.makers.get(value)
-            if maker is None and value not in self.backward.inputs:
+            if maker is None and value not in self.seeds:
                 continue  # a forward value
             if maker is not None and maker.origin is step.origin:
                 continue  # a term within the term of this step
@@ -296,10 +297,15 @@ class _Connections:
         """A call takes the cotangents of its results, and gives the gradients of its operands."""
         forward = call.origin
         assert forward
-        taken, given = gradient_ports(call, self.program.backwards[call.callee])
-        for number, cotangent in zip(taken, call.inputs, strict=True):
+        callee = self.program.backwards[call.callee]
+        taken, given = gradient_ports(call, callee)
+        for number, cotangent in zip(taken, call.inputs, strict=False):  # operands come last
             if not self._is_of(cotangent, forward.outputs[number]):
                 yield f"takes a cotangent of {_name(forward.outputs[number])} that is not its own"
+        operands = dict(zip(callee.forward.inputs, forward.inputs, strict=True))
+        for value, operand in zip(callee.operands, call.inputs[len(taken) :], strict=True):
+            if operands[value] is not operand:
+                yield f"takes {_name(operand)} as {_name(value)}, which the forward call did not"
         for number, gradient in zip(given, call.outputs, strict=False):  # rows come last
             if not self._may_be_of(gradient, forward.inputs[number]):
                 yield f"gives {_name(forward.inputs[number])} the gradient of another operand"

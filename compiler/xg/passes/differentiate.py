@@ -28,6 +28,7 @@ from xg.ir.graph import (
     carried_ports,
     gradient_ports,
 )
+from xg.ir.moves import inputs_again, steps_again
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.parameters import moves, moving
 from xg.ir.placement import CONSTANT
@@ -382,18 +383,41 @@ def _operator(term: Term) -> Op:
 # computed `again` or kept. A value is computed again from kept ones, right before it is read first,
 # by the steps of the forward pass: the same operators on the same numbers, drawing the same random
 # ones, so that every gradient is the same to the last bit.
+#
+# Of an input the caller computes it again, and hands it to the backward pass of the call.
 
 
 def recompute(program: IRProgram) -> IRProgram:
     """The program with backward passes that compute again what its plan says."""
     if not any(graph.memory for graph in program.graphs.values()):
         return program
-    moved = moves(program)
-    backwards = {
-        key: _Again(backward, moved).backward_graph() if program.graphs[key].memory else backward
-        for key, backward in program.backwards.items()
-    }
+    moved, backwards = moves(program), dict[str, Backward]()
+    calls = [call for graph in program.graphs.values() for call in graph.calls]
+    once = {call.callee for call in calls} - {call.callee for call in calls if call.rounds}
+    for key, backward in program.backwards.items():  # callees come first
+        graph = program.graphs[key]
+        inputs = inputs_again(graph) if key in once else ()
+        handed, operands = _hand_over(backward, backwards)
+        if graph.memory or operands:
+            handed = _Again(handed, moved, inputs, operands).backward_graph()
+        backwards[key] = handed
     return replace(program, backwards=backwards)
+
+
+def _hand_over(
+    backward: Backward, backwards: Mapping[str, Backward]
+) -> tuple[Backward, tuple[Value, ...]]:
+    """Give calls the operands that the backward passes of their callees ask for; return these."""
+    steps, operands = list[Step](), dict[Value, None]()
+    for step in backward.steps:
+        if isinstance(step, Call) and step.origin:
+            callee = backwards[step.callee]
+            given = dict(zip(callee.forward.inputs, step.origin.inputs, strict=True))
+            asked = tuple(given[value] for value in callee.operands)
+            operands |= dict.fromkeys(asked)
+            step = replace(step, inputs=(*step.inputs, *asked)) if asked else step
+        steps.append(step)
+    return replace(backward, steps=tuple(steps)) if operands else backward, tuple(operands)
 
 
 def memories(graph: Graph) -> dict[Value, Memory]:
@@ -409,6 +433,7 @@ def memories(graph: Graph) -> dict[Value, Memory]:
     of_params = set(graph.param_values())
     for value in of_params:
         said[value] = words.get(str(value.name), "keep")
+    said.update(dict.fromkeys(inputs_again(graph), "again"))  # and what they are gathered to
     for step in graph.steps:
         first = made(step)[0]
         inherited: Memory | None = None
@@ -428,12 +453,18 @@ def memories(graph: Graph) -> dict[Value, Memory]:
 
 @dataclass(slots=True)
 class _Again:
-    """Writes one backward pass once more."""
+    """Writes one backward pass once more.
+
+    `moved` are the graphs that move running statistics. The caller makes `inputs` again if a step
+    reads them, and this graph makes `operands` again for the backward passes of its calls.
+    """
 
     backward: Backward
-    moved: Container[str]  # the graphs that move running statistics
+    moved: Container[str]
+    inputs: Sequence[Value]
+    operands: Sequence[Value]
     makers: dict[Value, Step] = field(init=False)
-    said: Mapping[Value, Memory] = field(init=False)
+    said: dict[Value, Memory] = field(init=False)
     there: set[Value] = field(init=False)
     saved: set[Value] = field(default_factory=set[Value])
     steps: list[Step] = field(default_factory=list[Step])
@@ -446,7 +477,13 @@ class _Again:
         self.saved.update(kept, (each.target for each in moving(graph)))
         self.makers = {value: step for step in graph.steps for value in made(step)}
         self.said = memories(graph)
-        self.there = {*graph.param_values(), *self.backward.inputs, *kept}
+        for value in self.operands:
+            steps = steps_again(value, self.makers)
+            for each in (each for step in steps for each in step.outputs):
+                self.said.setdefault(each, "again")
+            for each in steps[-1].inputs if steps else (value,):
+                self.said.setdefault(each, "keep")
+        self.there = {*graph.param_values(), *self.backward.inputs, *kept, *self.inputs}
 
     def backward_graph(self) -> Backward:
         """The backward pass, which needs fewer values saved."""
@@ -457,10 +494,14 @@ class _Again:
             self.there.update(step.outputs)
         graph, steps = self.backward.forward, tuple(self.steps)
         order = [*graph.inputs, *(v for step in graph.steps for v in made(step))]
+        read = {value for step in steps for value in step.reads}
+        operands = tuple(value for value in self.inputs if value in read)
         values = {value for step in steps for value in (*step.reads, *step.outputs)} | self.saved
         types = {value: graph.types[value] for value in values if value in graph.types}
         return replace(
             self.backward,
+            inputs=(*self.backward.inputs, *operands),
+            operands=operands,
             steps=steps,
             saved=tuple(value for value in order if value in self.saved),
             types={**types, **self.backward.types, **self.copies},

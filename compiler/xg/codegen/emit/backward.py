@@ -94,7 +94,7 @@ class _BackwardWriter(PassWriter):
         backward, graph, texts = self.backward, self.graph, self.statements.texts
         for value in backward.saved:
             texts[value] = Text(f"saved.{self.fields[value]}")
-        seeds = [self.statements.name(seed) for seed in backward.cotangents.values()]
+        seeds = [self.statements.name(value) for value in backward.inputs]
         redrawn = graph.key in self.plan.redrawn
         drawn = ["seed = saved.seed"] if redrawn else []
         spell_gathers(self, backward.steps)
@@ -195,7 +195,7 @@ class _BackwardWriter(PassWriter):
     def _sources(self, params: Sequence[Value]) -> list[Source]:
         assert self.backward is not None
         values = [v for v in self.backward.saved if v.role != "saved" and not may_be_absent(v)]
-        values += [*params, *self.backward.cotangents.values()]
+        values += [*params, *self.backward.inputs]
         types = self.statements.types
         sources = [(self.statements.texts[v].text, types[v].shape) for v in values]
         return [*sources, *self.untaken_params(params)]
@@ -218,7 +218,7 @@ class _BackwardWriter(PassWriter):
         arriving = [
             f"{self.statements.texts[seed].text} "
             f"{shape_text(self.statements.types[seed].shape, graph.sizes)}"
-            for seed in backward.cotangents.values()
+            for seed in backward.inputs
         ]
         leaving += [
             f"{self.statements.texts[value].text.removeprefix('saved.')}"
@@ -350,7 +350,8 @@ def _is_function(plan: ModulePlan, backward: Backward) -> Callable[[str], bool]:
 
 
 def _names_again(backward: Backward, forward: Forward) -> Iterator[tuple[Value, str]]:
-    """The names in the forward function of what is computed again."""
+    """The names in the forward function of what is computed again, here or by the caller."""
+    yield from ((v, forward.names[v]) for v in backward.operands if v in forward.names)
     for step in backward.steps:
         if step.again:
             for value in step.outputs:

@@ -95,9 +95,11 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
     values, forward = builder.values, builder.forward
     assert forward is not None
     lines, scope = _Lines(text.lines), values.scope
-    inputs = tuple(values.make(value, "cotangent") for value in text.inputs)
+    seeds = tuple(values.make(value, "cotangent") for value in text.inputs)
     saved = scope.find_values(lines.names("saved"))
-    _lend(forward, (*forward.param_values(), *saved), values)
+    operands = scope.find_values(lines.names("operands"))
+    _lend(forward, (*forward.param_values(), *saved, *operands), values)
+    inputs = (*seeds, *operands)
     steps = tuple(builder.step(line) for line in lines.of(StepText))
     gradients = {scope.value(v): scope.value(total) for v, total in lines.pairs("d")}
     totals = {scope.value(v): scope.value(total) for v, total in lines.pairs("totals")}
@@ -120,12 +122,13 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
         placements={value: at for value, at in values.placements.items() if value in own},
         forward=forward,
         saved=saved,
-        cotangents={_output_of_seed(seed, values): seed for seed in inputs},
+        cotangents={_output_of_seed(seed, values): seed for seed in seeds},
         gradients=gradients,
         of=values.of,
         totals={**totals, **gradients},
         rows=tuple(rows.items()),
         zeros=frozenset(scope.find_values(lines.names("zeros"))),
+        operands=operands,
         reusable=scope.find_values(lines.names("reusable")),
     )
 

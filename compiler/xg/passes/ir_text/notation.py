@@ -32,7 +32,7 @@ from xg.syntax.parse import parse
 LINE_WORDS: Final = frozenset({
     "graph", "backward", "param", "foreign", "state", "carry", "saved", "return", "d", "totals",
     "rows", "zeros", "alias", "layout", "memory", "again", "reusable", "block", "title", "sizes",
-    "op", "part",
+    "op", "operands", "part",
 })  # fmt: skip
 CONSTANTS: Final = frozenset({"true", "false", "none"})  # no size is printed so by itself
 PLAIN_NAME: Final = r"[A-Za-z_]\w*(\.\w+)*"
@@ -68,6 +68,7 @@ result: NAME type
     | "state" NAME "=" value "next" NAME _NL -> state
     | "carry" NAME "=" NAME "next" NAME "start" expr _NL -> carry
     | "saved" [names] _NL -> saved
+    | "operands" names _NL -> operands
     | "return" [names] _NL -> returned
     | "reusable" names _NL -> reusable
     | "d" NAME "=" NAME _NL -> gradient

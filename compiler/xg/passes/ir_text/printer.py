@@ -72,7 +72,9 @@ class GraphPrinter:
         graph = self.graph
         word = "backward" if isinstance(graph, Backward) else "graph"
         role = "cotangent" if isinstance(graph, Backward) else "input"
-        inputs = ", ".join(self._value(value, role) for value in graph.inputs)
+        operands = graph.operands if isinstance(graph, Backward) else ()
+        arriving = graph.inputs[: len(graph.inputs) - len(operands)]
+        inputs = ", ".join(self._value(value, role) for value in arriving)
         pairs = zip(graph.output_names, graph.output_types, strict=True)
         outputs = "".join(f", {name} {type_}" for name, type_ in pairs).removeprefix(",")
         yield f"{word} {spell_key(graph.key)} ({inputs}) ->{outputs}"
@@ -95,6 +97,8 @@ class GraphPrinter:
             yield f"carry {carry.name} = {past} next {following} start {carry.start}"
         if isinstance(graph, Backward):
             yield f"saved {self._all(graph.saved)}".rstrip()
+            if graph.operands:
+                yield f"operands {self._all(graph.operands)}"
 
     def _ends(self) -> Iterator[str]:
         graph = self.graph

@@ -154,6 +154,9 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def saved(self, names: r.Names | None) -> r.NamesText:
         return r.NamesText("saved", names or ())
 
+    def operands(self, names: r.Names) -> r.NamesText:
+        return r.NamesText("operands", names)
+
     def returned(self, names: r.Names | None) -> r.NamesText:
         return r.NamesText("return", names or ())
 

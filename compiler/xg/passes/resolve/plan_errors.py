@@ -198,22 +198,6 @@ class MemoryOfParam(ProblemAt):
         return gathered, f"name an edge by its label, or a call: layers {self.word}"
 
 
-class AgainOfInput(ProblemAt):
-    """An input that is to be computed again: the block that it arrives in does not compute it."""
-
-    code = "XG0279"
-    title = "{name} is an input, which its block does not compute"
-    label = "the backward pass finds it as it arrived, gathered if its block takes it whole"
-    name: str
-
-    def helps(self) -> tuple[str, ...]:
-        return (
-            "to keep less, write `again` for an edge inside the block",
-            f"to gather {self.name} again, write `again` for a call whose block gathers it: "
-            "layers again",
-        )
-
-
 class HoldOfNoParam(ProblemAt):
     """`hold` on a value that is not a parameter."""
 

@@ -11,7 +11,6 @@ from xg.ir.plan import EVERY, ROUNDS, SCHEDULES, Entry, Layout, Memory, Plan, Sc
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.plan_errors import (
-    AgainOfInput,
     CircularPlan,
     HoldOfNoParam,
     MemoryOfParam,
@@ -42,7 +41,6 @@ class End:
     dims: frozenset[str]
     is_param: bool
     is_call: bool = False
-    is_input: bool = False  # of every block that the path reaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +79,7 @@ class Places:
             names = [name for place in places for name in sorted(self._of(place)[1])]
             raise Refused(_nothing(steps, last, "value", tuple(names)))
         is_param = any(param.name.name == last.name for block in blocks for param in block.params)
-        is_input = all(any(port.name.name == last.name for port in b.data) for b in blocks)
-        return End(dims, is_param, is_input=is_input)
+        return End(dims, is_param)
 
     def _of(self, located: LocatedBlock) -> tuple[list[tuple[str, _Step]], frozenset[str]]:
         """The calls and the values of a block."""
@@ -352,8 +349,6 @@ class _Plans:
             raise Refused(PadOfNoParam(path.span, path.name))
         if placement.memory and end.is_param and not placement.in_use and not pads:
             raise Refused(MemoryOfParam(placement.memory.span, path.name, placement.memory.name))
-        if placement.memory and placement.memory.name == "again" and end.is_input:
-            raise Refused(AgainOfInput(placement.memory.span, path.name))
         if placement.memory and placement.memory.name == "hold" and not placement.in_use:
             raise Refused(HoldOfNoParam(placement.memory.span, path.name))
         return Entry(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import prune, with_parts
 from xg.ir.graph import Apply, Call, Graph, IRProgram
@@ -23,6 +24,7 @@ from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
+from xg.passes.shard.errors import refuse_again
 from xg.passes.shard.localise import join
 from xg.passes.shard.localise import localise as localise_axis
 from xg.passes.shard.propagation import (
@@ -134,7 +136,10 @@ class Placer:
 
     def place(self, program: IRProgram) -> IRProgram:
         """The program on global shapes with its moves; raises DiagnosticError."""
-        return named(*self._place_program(program, {}))
+        placed, elaborations = self._place_program(program, {})
+        if problems := list(refuse_again(placed, is_compiled=True)):
+            raise DiagnosticError.of(*problems)
+        return named(placed, elaborations)
 
     def _place_program(
         self, program: IRProgram, cores: Mapping[str, Core]

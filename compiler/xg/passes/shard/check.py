@@ -124,8 +124,12 @@ class _PlacementChecker:
             return
         results = [*zip(callee.outputs, stacked_along(step, callee), strict=True)]
         taken, given = gradient_ports(step, backward)
-        seeded = (results[number] for number in taken)
-        for (value, axis), cotangent in zip(seeded, step.inputs, strict=True):
+        seeded = [results[number] for number in taken]
+        self._meet(
+            step.inputs[len(seeded) :],
+            [same(_state(callee, value, self.axis)) for value in backward.operands],
+        )
+        for (value, axis), cotangent in zip(seeded, step.inputs, strict=False):
             if self.states[cotangent] != _dual(self._around(value, axis, callee)):
                 self._refuse(value, self.states[cotangent])
         learned = (operands[number] for number in given)

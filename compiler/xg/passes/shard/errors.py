@@ -10,7 +10,8 @@ from xg.diagnostics.limits import spell_count
 from xg.ir.collective import FAMILY, Collective
 from xg.ir.collectives import MOVES
 from xg.ir.dim import Dim, product
-from xg.ir.graph import Apply, Graph, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
+from xg.ir.moves import inputs_again, steps_again
 from xg.ir.parameters import gathered_params, moving
 from xg.ir.placement import (
     CONSTANT,
@@ -62,6 +63,58 @@ def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value 
             if states[step.outputs[0]] == PARTIAL:
                 return step.outputs[0]
     return None
+
+
+class AgainOfInput(ProblemAt):
+    """An input that no caller can make again for the backward pass of its block."""
+
+    code = "XG0814"
+    title = "{name}, an input of {block}, cannot be made again"
+    label = "{why}"
+    fix = "write `again` for an edge inside the block, or for a call: layers again"
+    name: str
+    block: str
+    why: str
+
+
+def refuse_again(program: IRProgram, *, is_compiled: bool) -> Iterator[AgainOfInput]:
+    """Yield the inputs that a plan has made again, and that no call can make again.
+
+    Of an input of the program itself the line says nothing. A line that has an effect with other
+    options or in another product is refused only if the program `is_compiled` as it is.
+    """
+    calls: dict[str, list[tuple[Call, Graph]]] = {}
+    for graph in program.graphs.values():
+        for call in graph.calls:
+            calls.setdefault(call.callee, []).append((call, graph))
+    found: dict[str, list[tuple[str, str | None]]] = {}
+    for key, graph in program.graphs.items():
+        for value in inputs_again(graph) if key in calls else ():
+            if any(call.rounds for call, _ in calls[key]):
+                why = "its block runs in rounds, which keep what they are given"
+                yield from _again_of_input(program, str(value.name), graph.block, why)
+            elif is_compiled:
+                why = _why_not_again(graph.inputs.index(value), calls[key])
+                found.setdefault(str(value.name), []).append((graph.block, why))
+    for name, reasons in found.items():
+        block, why = reasons[0]
+        if why and all(other for _, other in reasons):
+            yield from _again_of_input(program, name, block, why)
+
+
+def _again_of_input(program: IRProgram, name: str, block: str, why: str) -> Iterator[AgainOfInput]:
+    entries = program.plan.entries if program.plan else ()
+    lines = [each.span for each in entries if each.memory and each.path[-1] == name]
+    yield from [AgainOfInput(lines[0], name, block, why)] if lines else []
+
+
+def _why_not_again(place: int, calls: Sequence[tuple[Call, Graph]]) -> str | None:
+    """Say why no call can make an operand again; None if one can."""
+    for call, caller in calls:
+        makers = {made: step for step in caller.steps for made in step.outputs}
+        if steps_again(call.inputs[place], makers):
+            return None
+    return "each caller keeps it: as an input, from a call, or as a sum over ranks"
 
 
 class PartialSum(ProblemAt):

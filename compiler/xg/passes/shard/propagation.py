@@ -23,7 +23,12 @@ from xg.ir.plan import zigzag_axes
 from xg.ir.walk import Symbols, answers, sort_graphs
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, behind, entering, refuse_sends
-from xg.passes.shard.errors import refuse_chunks, refuse_move, refuse_statistics
+from xg.passes.shard.errors import (
+    refuse_again,
+    refuse_chunks,
+    refuse_move,
+    refuse_statistics,
+)
 from xg.passes.shard.resharding import Bodies, Divisions, bound_by_calls
 from xg.sharding.divisibility import PartsKey
 
@@ -210,7 +215,8 @@ def _entering(graph: Graph, axis: str) -> tuple[AxisState, ...]:
 def refuse_left_over(program: IRProgram) -> None:
     """Raise DiagnosticError for collectives that cut nothing, or gather running statistics.
 
-    And for parameters in two chunks, and for what rounds of a loop send.
+    And for parameters in two chunks, for what rounds of a loop send, and for inputs of rounds that
+    are to be made again.
     """
     problems: list[Problem] = []
     for graph in program.graphs.values():
@@ -225,6 +231,7 @@ def refuse_left_over(program: IRProgram) -> None:
         if (record := collective(step.op))
     ]
     problems += refuse_sends(program)
+    problems += refuse_again(program, is_compiled=False)
     if problems:
         raise DiagnosticError.of(*dict.fromkeys(problems))
 

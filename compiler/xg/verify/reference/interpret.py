@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -392,11 +393,18 @@ class Interpreter:
     # ---- backward -------------------------------------------------------------------------------
 
     def _reverse(
-        self, record: Record, cotangents: Mapping[Value, Array], gradients: dict[str, Array]
+        self,
+        record: Record,
+        cotangents: Mapping[Value, Array],
+        gradients: dict[str, Array],
+        operands: Mapping[Value, Array] = MappingProxyType({}),
     ) -> dict[Value, Array]:
-        """Cotangents of the inputs; parameter gradients are added to `gradients` by path."""
+        """Cotangents of the inputs; parameter gradients are added to `gradients` by path.
+
+        `operands` are inputs that the caller has made again.
+        """
         backward = self.program.backwards[record.graph.key]
-        values = record.reverse = dict(record.values)
+        values = record.reverse = {**record.values, **operands}
         for value, seed in backward.cotangents.items():
             values[seed] = cotangents.get(value, np.zeros_like(record.values[value]))
         self._override(record.path, backward.cotangents.values(), values)
@@ -438,7 +446,8 @@ class Interpreter:
             for (seed, axis), array in zip(taken, arriving, strict=True):
                 _accumulate(seeds, seed, _at(array, axis, position), self.arithmetic)
             cotangents = {value: seeds[seed] for value, seed in backward.cotangents.items()}
-            arrays = self._reverse(inner, cotangents, gradients)
+            operands = {value: seeds[value] for value in backward.operands}
+            arrays = self._reverse(inner, cotangents, gradients, operands)
             rows = (inner.reverse[value] for value, _ in backward.rows)
             parts[position] = [*arrays.values(), *rows]
             for place, number in step.carried:
