@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from cli.conftest import DIAGRAMS, Said, Xg
 from examples.minigpt.minigpt import build
 from numpy.typing import NDArray
 
-from xg_torch.compare.foreign_run import HookedRun
+from xg_torch.compare.foreign_run import HookedRun, uneven_targets
 
 Arrays = dict[str, NDArray[Any]]
 FILE = str(DIAGRAMS / "models" / "transformer.xg")
@@ -190,3 +191,77 @@ def test_what_cannot_be_compared_is_told(told: Told, whole: Arrays, xg: Xg, fold
     ranks[1]["d/layers.0.up.weight"] = np.zeros((3, 3))
     (folder / "ranks" / "rank2.npz").unlink()
     assert "d/layers.0.up.weight of rank 0 has the shape [20, 24]" in told(ranks).err
+
+
+HEAD = """\
+dim B, S, D = 3, V = 5
+mesh N_D = 2
+block Head(X [B, S, D], t [B, S] in V) -> loss [] {
+    param W [D, V]
+    X -> •<=W -> CE(ignore=-1)<-t : loss
+}
+plan DP of Head {
+    X [B/N_D, S, D]
+    t [B/N_D, S]
+}
+"""
+
+
+def head_on(X: NDArray[Any], t: NDArray[Any], W: NDArray[Any]) -> Arrays:
+    """The loss of some rows and its gradient, each a mean over the targets that count there."""
+    weight = torch.tensor(W, requires_grad=True)
+    logits = (torch.tensor(X) @ weight).reshape(-1, W.shape[1])
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor(t.ravel()), ignore_index=-1)
+    loss.backward()
+    assert weight.grad is not None
+    return {"loss": loss.detach().numpy(), "d/W": weight.grad.numpy()}
+
+
+@pytest.mark.parametrize("is_reduced", [False, True])
+def test_a_mean_of_means_over_targets_that_count(xg: Xg, folder: Path, is_reduced: bool) -> None:
+    """Of 4 · 3 targets three are ignored on rank 1: 6 count on rank 0, and 3 on rank 1."""
+    (folder / "head.xg").write_text(HEAD, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    X, W = rng.standard_normal((4, 3, 3)), rng.standard_normal((3, 5))
+    t = rng.integers(0, 5, (4, 3))
+    t[2:, 0] = t[3, 1] = -1
+    parts = [head_on(X[rows], t[rows], W) for rows in (slice(0, 2), slice(2, 4))]
+    mean = (parts[0]["d/W"] + parts[1]["d/W"]) / 2
+    right = head_on(X, t, W)
+    (folder / "ranks").mkdir()
+    for rank, part in enumerate(parts):
+        rows = slice(2 * rank, 2 * rank + 2)
+        loss = right["loss"] if is_reduced else part["loss"]
+        arrays = {"X": X[rows], "t": t[rows], "W": W, "loss": loss, "d/W": mean}
+        save(folder / "ranks" / f"rank{rank}.npz", **arrays)
+    said = xg("compare", "head.xg", "--against", "ranks", "--plan", "DP")
+    assert said.code == 1
+    assert ("first backward: dW" if is_reduced else "first forward: loss") in said.out
+    assert "a mean of means: 2 ranks have 6 and 3 targets that count" in said.out
+    assert "divides by its own number, not all by 9" in said.out
+
+
+def test_a_factor_that_fits_nothing_is_no_cause(xg: Xg, folder: Path) -> None:
+    (folder / "head.xg").write_text(HEAD, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    X, W, t = rng.standard_normal((4, 3, 3)), rng.standard_normal((3, 5)), np.ones((4, 3), int)
+    right = head_on(X, t, W)
+    for factor, known in ((37 / 36, False), (4.0, True)):
+        save(folder / "found.npz", X=X, t=t, W=W, loss=right["loss"] / factor, **{"d/W": W})
+        said = xg("compare", "head.xg", "--against", "found.npz")
+        assert "first forward: loss" in said.out
+        assert ("it is ours divided by 4 = B" in said.out) == known
+        assert ("divided" in said.out) == known
+
+
+def test_drawn_targets_count_on_no_two_ranks_alike() -> None:
+    """Along each axis that ranks share, each rank has targets, and not all as many."""
+    for shape in ((2, 2), (4, 8), (8, 4), (1, 4), (4,), (2, 3, 4)):
+        for axis in range(len(shape)):
+            for ranks in (2, 4):
+                if shape[axis] % ranks == 0 and prod(shape) > ranks:
+                    counts = ~uneven_targets(shape, ranks)
+                    parts = [int(part.sum()) for part in np.split(counts, ranks, axis)]
+                    assert min(parts) > 0
+                    assert len(set(parts)) > 1, (shape, axis, ranks)
+    assert not uneven_targets((1, 2), 2).any()

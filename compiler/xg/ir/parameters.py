@@ -249,6 +249,15 @@ def ignored(program: IRProgram, value: Value) -> int | None:
 
     The loss may be in a block that is called, and its targets may be a part of the input.
     """
+    for step, _ in readers(program, value):
+        number = step.attrs.get("ignore")
+        if isinstance(number, Scalar):
+            return int(number.evaluate({}))
+    return None
+
+
+def readers(program: IRProgram, value: Value) -> Iterator[tuple[Apply, str]]:
+    """Yield the operators that read an input, or integers that are a part of it, and as what."""
     places = {(program.entry, value): None}
     queue = list(places)
     for key, held in queue:  # grows on the way
@@ -256,13 +265,11 @@ def ignored(program: IRProgram, value: Value) -> int | None:
         for step in graph.steps:
             if held not in step.inputs:
                 continue
-            number = None if isinstance(step, Call) else step.attrs.get("ignore")
-            if isinstance(number, Scalar):
-                return int(number.evaluate({}))
+            if isinstance(step, Apply):
+                yield step, step.op.operand_names(step.attrs)[step.inputs.index(held)]
             further = list(_handed_on(program, graph, step, held))
             queue += [place for place in further if place not in places]
             places.update(dict.fromkeys(further))
-    return None
 
 
 def _handed_on(

@@ -21,6 +21,7 @@ from xg_torch.compare.flat_program import FlatEdge, FlatProgram, FlatStep, off
 Variant = tuple[str, Array]  # the error in words, and the first result with it
 RANKS: Final = (2, 3, 4, 5, 6, 7, 8, 16)
 EPSILONS: Final = (1e-5, 1e-6, 1e-12, 1e-8, 1e-3, 1e-7, 0.0)
+MEANS: Final = "a mean of means"
 BASES: Final = (10_000.0, 500_000.0, 1_000_000.0, 100_000.0)
 
 
@@ -256,11 +257,57 @@ def _cross_entropy(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]
     z, t = arrays[:2]
     other = "sum" if step.attrs["reduction"] == "mean" else "mean"
     yield f"the loss is the {other}", step.run(arrays, {"reduction": other})[0]
+    logs = z - np.log(np.exp(z - z.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    logs = logs - z.max(-1, keepdims=True)
+    counts = counted_targets(step, arrays)
+    if step.attrs["reduction"] == "mean":
+        picked = np.take_along_axis(logs, np.where(counts, t, 0)[..., None], -1)[..., 0]
+        losses = np.where(counts, -picked, 0.0)
+        if not counts.all():
+            yield "targets that are ignored count in the mean", losses.sum() / counts.size
+        for words, axis, scales in uneven_means(counts):
+            yield words, scaled_parts(losses, axis, scales).sum() / counts.sum()
     if z.ndim == 3 and len(arrays) == 2 and z.shape[1] > 1:
-        logs = z - np.log(np.exp(z - z.max(-1, keepdims=True)).sum(-1, keepdims=True))
-        logs = logs - z.max(-1, keepdims=True)
         rows = -np.take_along_axis(logs[:, :-1], t[:, 1:, None], -1)
         yield "targets are shifted by one, and they are shifted already", rows.mean()
+
+
+def counted_targets(step: FlatStep, arrays: Sequence[Array]) -> Array:
+    """Which targets of a cross-entropy count: those that it neither ignores nor weighs with 0."""
+    _, t, *weights = arrays
+    ignore = step.attrs["ignore"]
+    counts = np.ones(t.shape, bool)
+    if isinstance(ignore, Scalar):
+        counts &= t != ignore.evaluate(step.record.sizes)
+    for each in weights:
+        counts &= each != 0
+    return counts
+
+
+def uneven_means(counts: Array) -> Iterator[tuple[str, int, list[float]]]:
+    """Yield how many times too much each rank's targets count in a mean of the ranks' means.
+
+    The ranks share an axis of the targets, and have different numbers of targets that count.
+    """
+    for axis in range(counts.ndim):
+        for ranks in RANKS:
+            if counts.shape[axis] % ranks:
+                continue
+            numbers = [int(part.sum()) for part in np.split(counts, ranks, axis)]
+            if min(numbers) and len(set(numbers)) > 1:
+                told = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+                words = (
+                    f"it is {MEANS}: {ranks} ranks have {told} targets that count, and "
+                    f"each divides by its own number, not all by {sum(numbers)}"
+                )
+                yield words, axis, [sum(numbers) / (ranks * number) for number in numbers]
+
+
+def scaled_parts(array: Array, axis: int, scales: Sequence[float]) -> Array:
+    """Multiply equal parts of an array, along an axis, by one number each."""
+    parts = np.split(array, len(scales), axis)
+    scaled = [part * scale for part, scale in zip(parts, scales, strict=True)]
+    return np.concatenate(scaled, axis)
 
 
 _OWN: Final[Mapping[str, Callable[[FlatStep, Sequence[Array]], Iterator[Variant]]]] = {
@@ -386,7 +433,10 @@ def _again(edge: FlatEdge, later: Sequence[FlatStep], changed: dict[FlatEdge, Ar
 def factor_between(
     theirs: Array, ours: Array, sizes: Mapping[str, int], tolerance: float
 ) -> str | None:
-    """The sentence where theirs is ours times one number."""
+    """The sentence where theirs is ours times a size, a product of two, or a whole number.
+
+    Of another number nothing follows: a single result always is some number times ours.
+    """
     norm = float((ours**2).sum())
     if not norm or theirs.shape != ours.shape or not np.isfinite(theirs).all():
         return None
@@ -399,6 +449,8 @@ def factor_between(
     known = [name for name, size in sizes.items() if abs(size - whole) < 1e-6 * whole]
     pairs = combinations(sizes.items(), 2)
     known += [f"{a}·{b}" for (a, m), (b, n) in pairs if abs(m * n - whole) < 1e-6 * whole]
+    if not known and abs(whole - round(whole)) > 1e-6 * abs(whole):
+        return None
     text = f"{whole:.6g}" + (f" = {known[0]}" if known else "")
     if small and factor > 0:
         why = "a mean that is taken twice, or over the ranks where a sum belongs"
@@ -430,6 +482,11 @@ def edge_cause(
 
 
 def _edge_variants(flat: FlatProgram, edge: FlatEdge, ours: Array) -> Iterator[tuple[str, Array]]:
+    for counts, words, axis, scales in _uneven_losses(flat):
+        if ours.shape[: axis + 1] == counts.shape[: axis + 1]:
+            scaled = scaled_parts(ours, axis, scales)
+            yield words, scaled
+            yield words, scaled * len(scales)  # before the mean over the ranks
     for reader, part in _shares(flat, edge, ours):
         yield f"the gradient through {reader} is missing", ours - part
         yield f"the gradient through {reader} is counted twice", ours + part
@@ -447,6 +504,14 @@ def _edge_variants(flat: FlatProgram, edge: FlatEdge, ours: Array) -> Iterator[t
                 "the backward pass, is missing"
             )
             yield words, array
+
+
+def _uneven_losses(flat: FlatProgram) -> Iterator[tuple[Array, str, int, list[float]]]:
+    """Yield the targets of every mean loss that count, with what `uneven_means` says of them."""
+    for step in flat.steps:
+        if step.operator == "cross_entropy" and step.attrs["reduction"] == "mean":
+            counts = counted_targets(step, [edge.array for edge in step.inputs])
+            yield from ((counts, *each) for each in uneven_means(counts))
 
 
 def _shares(flat: FlatProgram, edge: FlatEdge, ours: Array) -> list[tuple[str, Array]]:
@@ -498,6 +563,16 @@ def param_cause(flat: FlatProgram, path: str, theirs: Array | None, tolerance: f
                     f"it is the part from {step.glyph} of line {line} only: its uses are not "
                     "tied, or one is detached"
                 )
+    for _, words, axis, scales in _uneven_losses(flat):
+        parts = [
+            scale * part
+            for _, rows in uses
+            for rank, scale in enumerate(scales)
+            if (part := rows((len(scales), rank, axis))) is not None
+        ]
+        fits = parts and len(parts) == len(uses) * len(scales)
+        if fits and off(theirs, np.sum(parts, axis=0)) <= tolerance:
+            return words
     if uses:
         return _of_some_rows(flat, theirs, [rows for _, rows in uses], tolerance)
     return None

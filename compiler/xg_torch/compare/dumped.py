@@ -28,9 +28,9 @@ from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.tensor_layout import TensorLayout
-from xg_torch.compare.causes import OtherWeights
+from xg_torch.compare.causes import MEANS, OtherWeights, variants
 from xg_torch.compare.comparison import CodeComparison, FirstDifference, ModuleAgreement
-from xg_torch.compare.flat_program import FlatProgram, flat_run, in_shape, off
+from xg_torch.compare.flat_program import FlatEdge, FlatProgram, flat_run, in_shape, off
 from xg_torch.compare.foreign_run import Event, ForeignRun, RankArrays, WholeArray, event_of
 
 GRADIENT = "d/"
@@ -396,6 +396,17 @@ def _name_ranks(ranks: Sequence[int], grid: Grid) -> str:
     return "on " + ", ".join(grid.describe(rank) for rank in ranks)
 
 
+def _is_mean_of_means(edge: FlatEdge, theirs: Array, tolerance: float) -> bool:
+    """Whether the mean of the ranks' losses takes means over different numbers of targets."""
+    if edge.step is None or edge.step.operator != "cross_entropy" or not off(theirs, edge.array):
+        return False
+    arrays = [each.array for each in edge.step.inputs]
+    means = (
+        array for words, array in variants(edge.step, arrays, OtherWeights({})) if MEANS in words
+    )
+    return any(off(theirs, np.asarray(each)) <= tolerance for each in means)
+
+
 @dataclass(frozen=True)
 class _Views:
     """The arrays of all ranks, seen by each: its own copy counts where there are several."""
@@ -483,4 +494,6 @@ class _Views:
                     if off(np.asarray(own), edge.array) > near >= off(whole, edge.array):
                         shared[name] = WholeArray(np.asarray(whole), np.full((), rank))
                         scale = factor
+                if name not in shared and _is_mean_of_means(edge, parts.mean(), near):
+                    shared[name] = WholeArray(parts.mean(), np.full((), rank))
         return shared, scale

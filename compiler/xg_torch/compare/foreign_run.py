@@ -22,7 +22,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, fields, is_dataclass
 from xg.driver import Program
 from xg.frontend.project import Project
 from xg.frontend.typed import dims_of
-from xg.ir.parameters import join
+from xg.ir.parameters import join, readers
 from xg.sharding.local import ShardSpec
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.rank_comparison import window
@@ -498,13 +498,36 @@ def at_all_sizes(
     raise AssertionError("the last sizes compile or raise")
 
 
-def all_inputs(program: Program, given: Arrays, seed: int) -> Arrays:
+def all_inputs(program: Program, given: Arrays, seed: int, ranks: int = 1) -> Arrays:
     """The inputs of the diagram: those given, and drawn ones in place of the others."""
     expectations = expected_inputs(program)
     missing = {name: want for name, want in expectations.items() if name not in given}
     drawn = random_inputs.random_inputs(missing, {}, seed)
+    for value in program.graphs.main.inputs:
+        name = str(value.name)
+        uses = [(step.op.name, operand) for step, operand in readers(program.graphs, value)]
+        is_weight = any(use == ("cross_entropy", "w") for use in uses)
+        left_out = 0 if is_weight else expectations[name].ignored
+        if name in drawn and left_out is not None and all(op != "embedding" for op, _ in uses):
+            drawn[name] = np.where(uneven_targets(drawn[name].shape, ranks), left_out, drawn[name])
     arrays = {**drawn, **{name: given[name] for name in given if name in expectations}}
     return fit(arrays, expectations, dtype="float64", source="the inputs")
+
+
+def uneven_targets(shape: tuple[int, ...], ranks: int) -> Array:
+    """Choose targets to ignore, more of them the further behind on each axis.
+
+    So `ranks` that share an axis have different numbers of targets that count, and each has some.
+    """
+    places = np.indices(shape)
+    lengths = np.reshape(shape, (-1, *(1 for _ in shape)))
+    behind = ((places + 0.5) / lengths).sum(0) >= 0.6 * len(shape)
+    chosen = behind & ((lengths - 1 - places).sum(0) % 2 == 0)
+    for axis in range(len(shape)):
+        rest = tuple(each for each in range(len(shape)) if each != axis)
+        if shape[axis] <= ranks:
+            chosen &= ~chosen.all(rest, keepdims=True)
+    return chosen
 
 
 def called_with(

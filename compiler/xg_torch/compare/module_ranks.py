@@ -164,7 +164,7 @@ def call_for(
     held, known = _held(ranks, alone, given, config)
     mesh = dict(ranks.mesh)
     program = at_all_sizes(project, alone, held, given, every=max(2, len(everywhere)))
-    inputs = all_inputs(program, given, options.seed)
+    inputs = all_inputs(program, given, options.seed, len(everywhere))
     settings = {**sizes_of(project, options, held, inputs), **held.settings}
     placed = compile_project(
         project, options.block, {**settings, **dict(options.settings)}, options.plan
