@@ -31,6 +31,17 @@ FORMULAS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "(x) = max(x, 0) + log(1 + exp(-abs(x)))": lambda torch, x: torch.nn.functional.softplus(x),
     "(x [.., D]) = x - max[D](x)": lambda torch, x: x - x.amax(-1, keepdim=True),
     "(x [.., D]) = x * min[D](x)": lambda torch, x: x * x.amin(-1, keepdim=True),
+    "(x) = x * sign(x) + x * floor(x/2) - x^2 * round(x/2)": lambda torch, x: (
+        x * x.sign() + x * (x / 2).floor() - x**2 * (x / 2).round()
+    ),
+    "(x) = softplus(x) * log1p(x^2)": lambda torch, x: (
+        torch.nn.functional.softplus(x) * torch.log1p(x**2)
+    ),
+    "(x [.., D]) = x * logsumexp[D](x)": lambda torch, x: x * x.logsumexp(-1, keepdim=True),
+    "(x [S, D]) = x * cumsum[S](x) * cumsum[D](x^2)": lambda torch, x: (
+        x * x.cumsum(0) * (x**2).cumsum(1)
+    ),
+    "(x [.., D]) = x * argmax[D](x)": lambda torch, x: x * x.argmax(-1, keepdim=True),
 }
 
 

@@ -58,8 +58,9 @@ unless the row names another type.
 FUNCTIONS_HEAD: Final = """\
 ## Functions of formulas
 
-Formulas are the bodies of operators that you define: `op F(x) = abs(x)`. xg has no `floor`,
-`round`, `mod`, `clamp`, `atan2`, `prod` or `cumsum`, so there are no rules for them.
+Formulas are the bodies of operators that you define: `op F(x) = abs(x)`. `sign`, `floor` and
+`round` have the gradient 0, as in PyTorch. xg has no `mod`, `clamp`, `atan2` or `prod`, so there
+are no rules for them.
 """
 ABBREVIATED: Final = 8  # numbers from which equal ones are counted
 

@@ -78,7 +78,6 @@ CASES = {
     "a negative operand": ("", "F(x, z [B, D]) -> y [B, D] {\n    x -> ⊕<- -z : y\n}", "-z"),
     "a negative tensor": ("", "F(x [B, D]) -> y [B, D] {\n    -x -> tanh : y\n}", "-x"),
     "a function": ("", "F(x [B, D]) -> y [B, D] {\n    x -> abs : y\n}", "-> abs"),
-    "softplus": ("", "F(x [B, D]) -> y [B, D] {\n    x -> Softplus : y\n}", "-> Softplus"),
     "a maximum": ("", "F(x, z [B, D]) -> y [B, D] {\n    x -> maximum<-z : y\n}", "-> maximum<-z"),
     "the largest": ("", "F(x [B, S]) -> y [B] {\n    x -> max[S] : y\n}", "-> max[S]"),
     "a repeated mask": ("", MASKED.format("<-BC(m)"), "BC"),

@@ -235,6 +235,19 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(B, S, D)}, {"p": 0.4, "scaling": "unscaled"}),
         Sample({"x": floats(D)}, {"p": 0.0}),
     ),
+    "softplus": (ELEMENTWISE,),
+    "logsumexp": (
+        Sample({"x": floats(B, S, D)}, axes=axes("B, S")),
+        Sample({"x": floats(S, D)}, axes=axes("D"), leading=("x",)),
+    ),
+    "argmax": (
+        Sample({"x": floats(S, D)}, leading=("x",)), Sample({"x": floats(B, S, D)}, axes=axes("S")),
+    ),
+    "onehot": (Sample({"ids": ints(B, S, below=V)}),),
+    "cumsum": (
+        Sample({"x": floats(S, D)}, axes=axes("S"), leading=("x",)),
+        Sample({"x": floats(B, S, D)}, axes=axes("D")),
+    ),
     "ReLU": (ELEMENTWISE,),
     "GELU": (ELEMENTWISE, Sample({"x": floats(B, S, D)}, {"form": "exact"})),
     "SiLU": (ELEMENTWISE,),

@@ -263,11 +263,13 @@ def _edges_of(expr: Expr, varying: set[int]) -> Iterator[set[Edge]]:
                 yield {"tie", "kink"}
         case "maximum" | "minimum" | "max" | "top":
             yield {"tie", "kink"}
-        case "log" | "sqrt":
+        case "log" | "log1p" | "sqrt":
             yield {"zero", "infinity"}
         case "div" if _depends_on_floats(expr.args[1]):
             yield {"zero", "infinity", "axis of length 1"}
-        case "sum" | "mean" | "contract" if expr.kind == "float" and _depends_on_floats(expr):
+        case "sum" | "mean" | "cumsum" | "contract" if expr.kind == "float" and _depends_on_floats(
+            expr
+        ):
             yield {"empty axis"}
             yield {"half type"}
         case "gather" | "pick" | "scatter_add" | "place" if not _depends_on_floats(expr.args[1]):

@@ -21,6 +21,10 @@ CASES = [
     ("⊕", Sample({"a": BSD, "b": floats(D)}), "⊕ adds [B, S, D] and [D]"),
     ("⊙", Sample({"a": BSD, "b": floats(D)}), "⊙ multiplies [B, S, D] and [D]"),
     ("•", Sample({"a": BSD, "b": floats(V, D)}), "matmul contracts D with V"),
+    ("logsumexp", Sample({"x": BSD}), "logsumexp does not know over which axes"),
+    ("argmax", Sample({"x": floats()}), "argmax needs an axis to choose from"),
+    ("cumsum", Sample({"x": floats()}), "cumsum needs an axis to run along"),
+    ("cumsum", Sample({"x": BSD}, axes=axes("B, S")), "cumsum runs along one axis"),
     ("•", Sample({"a": BSD, "b": floats(D)}), "matmul needs two axes on both sides"),
     ("•", Sample({"a": BSD, "b": floats(S, D, D)}), "matmul cannot line up"),
     ("•", Sample({"a": floats(S, D), "b": floats(B, D, S)}), "matmul cannot line up"),
@@ -196,7 +200,7 @@ def test_a_misuse_is_told_in_the_words_of_the_file(
 
 def test_every_operator_that_can_refuse_does() -> None:
     refusing = {op.glyph for op in ops.table().values() if op.configure or op.limits}
-    silent = {"range", "buckets"}  # their arguments cannot be wrong alone
+    silent = {"range", "buckets", "onehot"}  # their arguments cannot be wrong alone
     assert refusing - silent == {glyph for glyph, _, _ in CASES}
 
 

@@ -32,7 +32,9 @@ from xg.ir.walk import inside
 ELEMENTWISE: Final = (UNARY | ARITHMETIC | COMPARE | {"pow", "where", "dropout_apply"} | RANDOM) - {
     "stop"
 }
-REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add", "overlap", "top", "earlier"})
+REDUCTIONS: Final = frozenset(
+    {"sum", "mean", "max", "cumsum", "scatter_add", "overlap", "top", "earlier"}
+)
 MOVES: Final = frozenset(
     {"operand", "const", "iota", "as_float", "stop", "reshape", "transpose", "broadcast"}
     | {"concat", "cut", "pad", "gather", "pick", "place", "window"}

@@ -10,7 +10,14 @@ from xg.ir.op import Convention, Numbers
 
 
 def _at(
-    edge: str, rule: str, use: str, x: Numbers, value: Numbers, slope: Numbers, torch: str = ""
+    edge: str,
+    rule: str,
+    use: str,
+    x: Numbers,
+    value: Numbers,
+    slope: Numbers,
+    torch: str = "",
+    differs: str = "",
 ) -> Convention:
     """The convention of a function of one `x [D]`."""
     return Convention(
@@ -21,6 +28,7 @@ def _at(
         value=value,
         gradient={"x": slope},
         torch=torch or use,
+        differs=differs,
     )
 
 
@@ -182,6 +190,46 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
     "cos": (
         _at("infinity", "infinity has no angle", "cos(x)", (inf, 0.0), (nan, 1.0), (nan, 0.0),
             "torch.cos(x)"),
+    ),
+    "log1p": (
+        _at("zero", "log1p(-1) is -inf, with slope inf, and small numbers stay exact", "log1p(x)",
+            (-1.0, -2.0, 1e-20), (-inf, nan, 1e-20), (inf, -1.0, 1.0), "torch.log1p(x)"),
+    ),
+    "sign": (
+        _at("kink", "the slope is 0 everywhere, and sign(0) is 0", "sign(x)", (-2.0, 0.0, 3.0),
+            (-1.0, 0.0, 1.0), (0.0, 0.0, 0.0), "torch.sign(x)"),
+        _at("infinity", "NaN has no sign", "sign(x)", (nan, -inf), (nan, -1.0), (0.0, 0.0),
+            "torch.sign(x)", differs="`torch.sign` gives 0 for NaN, which hides it."),
+    ),
+    "floor": (
+        _at("kink", "the slope is 0 everywhere", "floor(x)", (-1.5, 2.0, 2.7), (-2.0, 2.0, 2.0),
+            (0.0, 0.0, 0.0), "torch.floor(x)"),
+    ),
+    "round": (
+        _at("tie", "halves round to the even number, and the slope is 0 everywhere", "round(x)",
+            (0.5, 1.5, -2.5, 2.4), (0.0, 2.0, -2.0, 2.0), (0.0,) * 4, "torch.round(x)"),
+    ),
+    "softplus": (
+        _at("infinity", "large numbers overflow nowhere, and small results stay exact",
+            "softplus(x)", (1000.0, -1000.0, 0.0), (1000.0, 0.0, log(2)), (1.0, 0.0, 0.5),
+            "F.softplus(x)"),
+    ),
+    "logsumexp[D]": (
+        Convention("infinity", "numbers of 1,000 overflow nowhere, and equal ones share the "
+            "gradient", "logsumexp[D](x)", {"x [D]": (1000.0, 1000.0, -inf)}, 1000.0 + log(2),
+            {"x": (0.5, 0.5, 0.0)}, "torch.logsumexp(x, -1)", "y []"),
+    ),
+    "argmax[D]": (
+        Convention("tie", "of equal numbers the first is taken; places have no gradient",
+            "x * argmax[D](x)", {"x [D]": (1.0, 3.0, 3.0)}, (1.0, 3.0, 3.0),
+            {"x": (1.0, 1.0, 1.0)}, "x * x.argmax(-1)"),
+    ),
+    "cumsum[D]": (
+        Convention("empty axis", "sums of no numbers are no numbers", "cumsum[D](x)",
+            {"x [D]": ()}, (), {"x": ()}, "x.cumsum(-1)"),
+        Convention("half type", "sums are made in float32, and rounded once",
+            "mean[D](cumsum[D](x))", {"x [D]": (2.0,) * 4096}, 4097.0, {},
+            "x.cumsum(-1).mean()", "y []", dtype="float16"),
     ),
     "range[D]": (
         Convention("empty axis", "an axis of no positions has none", "x * range[D]()",

@@ -22,16 +22,17 @@ _LARGEST_EXPONENT: Final = 700.0  # beyond it math.exp raises
 class ElementaryFunction:
     """One function; it is nonlinear for sharding and costs one FLOP for each element.
 
-    `gradient` takes the result, whose argument is `y.args[0]`, and the cotangent. `number` computes
-    it for a Python float, and is None if it raises for some. `is_finite` tells whether the result
-    is a finite number for every finite argument.
+    `gradient` takes the result, whose argument is `y.args[0]`, and the cotangent; it is None for a
+    step function, through which no gradient goes. `number` computes it for a Python float, and is
+    None if it raises for some. `is_finite` tells whether the result is a finite number for every
+    finite argument.
 
     In generated code a library calls the function by `name`, or else by its word in `words`; a word
     without a dot is a function that modules bring along. `local` is the name of its result there.
     """
 
     name: str
-    gradient: Callable[[Expr, Expr], Expr]
+    gradient: Callable[[Expr, Expr], Expr] | None
     number: Callable[[float], float] | None
     is_finite: bool = True
     words: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -54,6 +55,12 @@ _RECORDS: Final = (
         name="log", gradient=lambda y, d: d / y.args[0], number=None, is_finite=False
     ),
     ElementaryFunction(
+        name="log1p",
+        gradient=lambda y, d: d / (1.0 + y.args[0]),
+        number=None,
+        is_finite=False,
+    ),
+    ElementaryFunction(
         name="sqrt",
         gradient=lambda y, d: d / (y * 2.0),
         number=math.sqrt,
@@ -71,8 +78,25 @@ _RECORDS: Final = (
     ),
     ElementaryFunction(name="sin", gradient=lambda y, d: d * cos(y.args[0]), number=math.sin),
     ElementaryFunction(name="cos", gradient=lambda y, d: -(d * sin(y.args[0])), number=math.cos),
+    ElementaryFunction(
+        name="sign",
+        gradient=None,
+        number=lambda x: math.nan if math.isnan(x) else float((x > 0) - (x < 0)),
+        words={"torch": "sign"},  # torch.sign of NaN is 0
+    ),
+    ElementaryFunction(
+        name="floor",
+        gradient=None,
+        number=lambda x: float(math.floor(x)) if math.isfinite(x) else x,
+    ),
+    ElementaryFunction(
+        name="round",
+        gradient=None,
+        number=lambda x: float(round(x)) if math.isfinite(x) else x,
+    ),
 )
 FUNCTIONS: Final[Mapping[str, ElementaryFunction]] = MappingProxyType(
     {each.name: each for each in _RECORDS}
 )
+STEPS: Final = frozenset(each.name for each in _RECORDS if each.gradient is None)
 UNARY: Final = frozenset(FUNCTIONS) | {"neg", "stop"}  # elementwise, of one argument

@@ -447,7 +447,7 @@ FOREIGN_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "upsample": ("interpolate", "upsampling2d", "resize"),
     "gather": ("index_select", "take", "take_along_axis", "take_along_dim"),
     "scatter": ("index_add", "scatter_add", "segment_sum"),
-    "topk": ("top_k", "argmax", "argsort", "sort", "kthvalue"),
+    "topk": ("top_k", "argsort", "sort", "kthvalue"),
     "sinusoid": ("positionalencoding", "positional_encoding", "posenc"),
     "slice": ("narrow", "crop", "cut", "select"),
     "stop": ("detach", "stop_gradient", "stopgradient", "no_grad", "sg"),

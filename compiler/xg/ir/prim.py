@@ -143,7 +143,7 @@ def iota(length: Dim, start: Dim = ZERO) -> Expr:
 
 
 def unary(prim: str, x: Expr) -> Expr:
-    """An elementwise function: neg, exp, log, sqrt, tanh, erf, sin or cos."""
+    """An elementwise function of `xg.ir.functions`, or neg or stop."""
     return Expr(prim, (x,), x.shape, "int" if prim == "neg" and x.kind == "int" else "float")
 
 
@@ -175,6 +175,26 @@ def erf(x: Expr) -> Expr:
 def stop(x: Expr) -> Expr:
     """The same numbers, which count as constants in every derivative."""
     return unary("stop", x)
+
+
+def log1p(x: Expr) -> Expr:
+    """Logarithm of 1 + x, exact for small x too."""
+    return unary("log1p", x)
+
+
+def sign(x: Expr) -> Expr:
+    """Return 1, 0 or -1; no gradient goes through."""
+    return unary("sign", x)
+
+
+def floor(x: Expr) -> Expr:
+    """The largest whole number that is not larger; no gradient goes through."""
+    return unary("floor", x)
+
+
+def nearest(x: Expr) -> Expr:
+    """The nearest whole number, of two the even one; no gradient goes through."""
+    return unary("round", x)
 
 
 def sin(x: Expr) -> Expr:
@@ -258,6 +278,22 @@ def reduce_mean(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -
 def reduce_max(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
     """Maximum over axes."""
     return reduce("max", x, axes, keep=keep)
+
+
+def log_sum_exp(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
+    """Logarithm of the sum of exponentials over axes, for every number and for ±inf."""
+    # The largest numbers are shifted to exactly 0: inf - inf would be NaN.
+    peak = reduce_max(x, axes).named("peak")
+    shifted = where(equal(x, peak), 0.0, x - peak).named("shifted")
+    result = peak + log(reduce_sum(exp(shifted), axes))
+    gone = {axis % x.rank for axis in ((axes,) if isinstance(axes, int) else axes)}
+    shape = tuple(dim for i, dim in enumerate(x.shape) if i not in gone)
+    return result if keep else reshape(result, shape)
+
+
+def cumsum(x: Expr, axis: int, *, backwards: bool = False) -> Expr:
+    """Sum of each position of an axis and all before it; `backwards` of all after it."""
+    return Expr("cumsum", (x,), x.shape, "float", (("axis", axis), ("backwards", backwards)))
 
 
 def all_axes(x: Expr) -> tuple[int, ...]:
@@ -443,6 +479,12 @@ def softplus(x: Expr) -> Expr:
     return maximum(x, 0.0) + log(1.0 + exp(minimum(x, -x)))
 
 
+def log_one_plus_exp(x: Expr) -> Expr:
+    """``log(1 + exp(x))``, exact where it is small too."""
+    # At 0 the first term has slope 1/2, the second 0: the sum has the sigmoid's.
+    return maximum(x, 0.0) + log1p(exp(minimum(x, -x)))
+
+
 # The two primitives of windows: an axis cut into stretches that may overlap, and their sum.
 
 
@@ -501,6 +543,14 @@ def overlap(windows: Expr, axis: int, cut: Windows) -> Expr:
 def top(x: Expr, count: Dim) -> Expr:
     """Where the `count` largest of the last axis are, the largest first; of equals the first."""
     return Expr("top", (x,), (*x.shape[:-1], count), "int", (("count", count),))
+
+
+def arg_max(x: Expr, axis: int) -> Expr:
+    """Where the largest of an axis is, which stays with length 1; of equals the first."""
+    gone = axis % x.rank
+    last = [*(i for i in range(x.rank) if i != gone), gone]
+    back = sorted(range(x.rank), key=lambda i: last[i])
+    return transpose(top(transpose(x, last), ONE), back)
 
 
 def earlier(ids: Expr) -> Expr:

@@ -14,7 +14,7 @@ from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.body import Body, topological
 from xg.ir.cotangent import Cotangent, Gate
 from xg.ir.dim import ONE, Dim, product
-from xg.ir.functions import FUNCTIONS, UNARY, ElementaryFunction
+from xg.ir.functions import FUNCTIONS, STEPS, UNARY
 from xg.ir.prim import (
     ARITHMETIC,
     RANDOM,
@@ -23,6 +23,7 @@ from xg.ir.prim import (
     batch_of,
     broadcast,
     contract,
+    cumsum,
     cut,
     dropout_apply,
     equal,
@@ -43,7 +44,8 @@ from xg.ir.scalar import Scalar, as_scalar
 Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]
 
-STOPPING: Final = frozenset({"as_float", "stop", "top", "earlier", *RANDOM})  # no gradient goes on
+# No gradient goes on.
+STOPPING: Final = frozenset({"as_float", "stop", "top", "earlier", *RANDOM}) | STEPS
 UNIT: Final = 2.0**-10  # in which equal maxima are counted
 
 
@@ -218,13 +220,18 @@ def _dropout(y: Expr, d: Expr) -> Cotangents:
     return dropout_apply(d, y.args[1], y.typed_attr("p", Scalar), scaled=scaled), None
 
 
-def _of_function(function: ElementaryFunction) -> Rule:
-    return lambda y, d: (function.gradient(y, d),)
+def _of_function(gradient: Callable[[Expr, Expr], Expr]) -> Rule:
+    return lambda y, d: (gradient(y, d),)
+
+
+def _cumsum(y: Expr, d: Expr) -> Cotangents:
+    backwards = not y.typed_attr("backwards", bool)
+    return (cumsum(d, y.typed_attr("axis", int), backwards=backwards),)
 
 
 RULES: Final[Mapping[str, Rule]] = {
     "neg": lambda y, d: (-d,),
-    **{name: _of_function(each) for name, each in FUNCTIONS.items()},
+    **{name: _of_function(f.gradient) for name, f in FUNCTIONS.items() if f.gradient},
     "add": lambda y, d: (d, d),
     "sub": lambda y, d: (d, -d),
     "mul": lambda y, d: (d * y.args[1], d * y.args[0]),
@@ -234,6 +241,7 @@ RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(STOPPING, lambda y, d: (None,)),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,
+    "cumsum": _cumsum,
     "contract": _contract,
     "reshape": lambda y, d: (reshape(d, y.args[0].shape),),
     "transpose": _transpose,

@@ -50,7 +50,7 @@ from xg.ir.walk import inside
 NEW: Final = (
     (UNARY - {"stop"})
     | ARITHMETIC
-    | {"pow", "where", "sum", "mean", "max", "contract", "concat", "pad", "overlap"}
+    | {"pow", "where", "sum", "mean", "max", "contract", "cumsum", "concat", "pad", "overlap"}
     | {"gather", "scatter_add", "pick", "place"}
 )
 

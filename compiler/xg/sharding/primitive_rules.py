@@ -343,6 +343,12 @@ def _stretch(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return _kept(expr, args)
 
 
+def _running_sum(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+    if args[0].state == shard(expr.typed_attr("axis", int)):
+        raise IllTyped("the axis along which sums run is cut", expr, [0])
+    return _kept(expr, args)
+
+
 def _windows(grown: int) -> Rule:
     """Keep a cut axis that no window is along; the axes before a window are renumbered."""
 
@@ -429,6 +435,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "sum": _reduction_rule(PARTIAL),
     "mean": _reduction_rule(PARTIAL),
     "max": _reduction_rule(LARGEST),
+    "cumsum": _running_sum,
     "contract": _contract,
     "reshape": _reshape,
     "transpose": _transpose,

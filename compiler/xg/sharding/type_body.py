@@ -8,7 +8,7 @@ from contextlib import suppress
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
 from xg.ir.collectives import AROUND, PRIMITIVES
-from xg.ir.functions import UNARY
+from xg.ir.functions import STEPS, UNARY
 from xg.ir.op import Op
 from xg.ir.placement import (
     CONSTANT,
@@ -136,7 +136,7 @@ class _Typer:
 
     def settle(self, expr: Expr) -> None:
         """Type one expression whose arguments are typed."""
-        differentiable = expr.kind == "float" and expr.prim not in RANDOM | {"stop"}
+        differentiable = expr.kind == "float" and expr.prim not in RANDOM | STEPS | {"stop"}
         self.active[id(expr)] = differentiable and any(self.active[id(a)] for a in expr.args)
         state = self._state(expr)
         if not self.active[id(expr)] and state in (INVARIANT, REPLICATED):

@@ -263,7 +263,10 @@ def in_chain(stop: Stop) -> Repair | None:
 
 _WORDS: Final = ("and", "or", "not")
 _REDUCING: Final = r"(sum|mean|max|min)"
-_UNARY: Final = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "abs", "sigmoid", "stop")
+_UNARY: Final = (
+    *("exp", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos", "sign", "floor", "round"),
+    *("abs", "sigmoid", "softplus", "stop"),
+)
 _ATOM: Final = r"[\w.]+(?:\([^()\n]{0,100}\))?"
 JOINED: Final = "comparisons are joined by a function"
 CHOSEN: Final = "a choice between two numbers is a function"

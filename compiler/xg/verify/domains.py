@@ -12,6 +12,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import DimSize
 from xg.ir.dim import Dim
+from xg.ir.functions import STEPS
 from xg.ir.graph import Apply, Graph, IRProgram
 from xg.ir.prim import Windows
 from xg.ir.size_checks import check_numbers
@@ -201,7 +202,8 @@ def line_of(step: Apply) -> str:
 
 # Differences of a program in which gradients end: what is stopped is a constant of the run.
 #
-# So is a route, the places of the largest: where it changes there is no derivative.
+# So is a route, the places of the largest, and a step such as a sign: where it changes there is no
+# derivative.
 #
 # Generated code computes a stopped value again for other parameters, so differences of it would see
 # through. Here the interpreter computes the outputs, with the stopped values of the first run; the
@@ -211,7 +213,7 @@ def line_of(step: Apply) -> str:
 def stops(program: IRProgram) -> bool:
     """Whether a gradient ends at some step of the forward pass."""
     return any(
-        expr.prim in ("stop", "top")
+        expr.prim in ("stop", "top", *STEPS)
         for graph in program.graphs.values()
         for step in graph.steps
         if isinstance(step, Apply)

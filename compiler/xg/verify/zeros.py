@@ -10,6 +10,7 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import topological
 from xg.ir.dim import ONE, ZERO, Dim, product
+from xg.ir.functions import STEPS
 from xg.ir.graph import LAST_ROUND, Apply, Call, Graph, IRProgram, MeantZero, Value
 from xg.ir.parameters import join, param_specs, sites_with
 from xg.ir.prim import COMPARE, RANDOM, Expr, batch_of
@@ -298,7 +299,7 @@ Rule = Callable[[Expr, Perturbations], Perturbation | None]
 _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(COMPARE, _no_change),
     "as_float": _no_change,
-    "stop": _no_change,
+    **dict.fromkeys(("stop", *STEPS), _no_change),
     **dict.fromkeys(RANDOM, _no_change),
     "top": _no_change,
     "earlier": _no_change,

@@ -171,6 +171,10 @@ def _of_arguments(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[
             for tensor in (expr, *expr.args):
                 _refuse_positions([tensor.shape[axis]], positions, _PARTS[expr.prim])
             return [whole for _ in expr.args]
+        case "cumsum":
+            axis = expr.typed_attr("axis", int)
+            _refuse_positions([expr.shape[axis]], positions, "adds up")
+            return [whole]
         case "window" | "overlap":
             return [_window_flags(expr, whole, positions)]
         case "gather" | "pick" | "place" | "scatter_add" | "top" | "earlier":

@@ -127,6 +127,19 @@ FORMULAS: dict[str, tuple[Sample, str]] = {
         Sample({"x": floats(B, S), "i": ints(S, below=V)}),
         "x * i - i",
     ),
+    "op F(x) = x * sign(x) + floor(x) * x + round(x) * round(2.5) + floor(-0.5)": (
+        Sample(X), "np.abs(x) + np.floor(x) * x + np.round(x) * 2 - 1",
+    ),
+    "op F(x) = softplus(x) + log1p(x^2)": (Sample(X), "np.logaddexp(x, 0) + np.log(1 + x**2)"),
+    "op F(x [.., S, D]) = logsumexp[S, D](x)": (
+        Sample(X), "np.log(np.exp(x).sum(axis=(-1, -2)))",
+    ),
+    "op F(x [.., S, D]) = cumsum[S](x) * sum[D](cumsum[D](x))": (
+        Sample(X), "x.cumsum(-2) * x.cumsum(-1).sum(axis=-1, keepdims=True)",
+    ),
+    "op F(x [.., S, D]) = x * argmax[S](x)": (
+        Sample(X), "x * x.argmax(axis=-2)[:, None]",
+    ),
     "op F(x, y) = x + y": (Sample({**X, "y": floats(B, S, D)}), "x + y"),
 }  # fmt: skip
 

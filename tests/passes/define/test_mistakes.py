@@ -109,6 +109,6 @@ def test_every_function_that_the_help_lists_exists(name: str) -> None:
     others = {"max": "x, 1", "min": "x, 1", "select": "x > 0, x, 1", "equal": "x, 1"}
     others |= {"and": "x > 0, 1 > x", "or": "x > 0, 1 > x", "range[D]": "2"}
     body = f"{name}({others.get(name, 'x')})"
-    body = f"x * {body}" if name == "range[D]" else body
+    body = f"x * {body}" if name in ("range[D]", "argmax[D]") else body
     (definition,) = parse(Source("ops.xg", f"op F(x [.., D]) = {body}\n")).ops
     assert define(definition).glyph == "F"

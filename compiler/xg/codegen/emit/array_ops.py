@@ -137,6 +137,19 @@ def reduction(method: str, axes_word: str, keep_word: str) -> Spell:
     return spell
 
 
+def running_sum(library: str) -> Spell:
+    """A sum along an axis; one that runs backwards is of the flipped array."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        axis = expr.typed_attr("axis", int)
+        if not expr.attr("backwards"):
+            return Text(f"{args[0].atom}.cumsum({axis})")
+        flipped = call(f"{library}.flip", args[0].text, f"({axis},)")
+        return call(f"{library}.flip", f"{flipped.text}.cumsum({axis})", f"({axis},)")
+
+    return spell
+
+
 def contraction(swap: Swap, einsum: str) -> Spell:
     """``@`` where a product is one of matrices; else `einsum`, a template of spec and operands."""
 
@@ -406,6 +419,7 @@ def as_numpy(library: str) -> dict[str, Spell]:
         "maximum": absolute(f"{library}.abs", function(f"{library}.maximum")),
         **{name: function(f"{library}.{name}") for name in plain},
         **reduced,
+        "cumsum": running_sum(library),
         "const": constant(f"{library}.inf"),
         "iota": arange(f"{library}.arange"),
         "broadcast": broadcast(library),

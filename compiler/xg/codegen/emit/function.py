@@ -11,7 +11,7 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Precedence, Text, broken, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import LEAVES, Body, has_unsafe_choice, topological
-from xg.ir.functions import FUNCTIONS, UNARY
+from xg.ir.functions import FUNCTIONS, STEPS, UNARY
 from xg.ir.op import Description, Op
 from xg.ir.prim import ARITHMETIC, RANDOM, Expr
 from xg.ir.scalar import Scalar
@@ -23,7 +23,8 @@ from xg.ir.use import Attrs
 
 BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # they mix element types
 
-PLAIN = UNARY | {"const", "add", "sub", "mul", "div", "pow"}  # of plain numbers they make another
+# Of plain numbers they make another.
+PLAIN = (UNARY - STEPS) | {"const", "add", "sub", "mul", "div", "pow"}
 
 LOCAL_NAMES: Mapping[str, str] = {
     "sum": "total",
@@ -275,7 +276,9 @@ def operator_function(
 
 def accumulates(body: Body) -> bool:
     """Whether a body sums floats, which may exceed 65,504, the largest float16."""
-    return any(expr.kind == "float" and expr.prim in ("sum", "mean") for expr in body.order())
+    return any(
+        expr.kind == "float" and expr.prim in ("sum", "mean", "cumsum") for expr in body.order()
+    )
 
 
 def rounds_a_size(body: Body, spelling: Spelling) -> bool:

@@ -26,15 +26,16 @@ IMPORTS: Final = STANDARD | {
 FUNCTIONS: Final = words(
     """
     abs arange argsort argwhere asarray bfloat16 broadcast_to concatenate stack cos diff einsum exp
-    float16 float32 floating full iinfo inf int32 issubdtype log maximum minimum moveaxis ones pad
-    promote_types result_type sin sqrt take take_along_axis tanh uint32 where zeros zeros_like
+    flip float16 float32 floating floor full iinfo inf int32 issubdtype log log1p maximum minimum
+    moveaxis ones pad promote_types result_type round sign sin sqrt take take_along_axis tanh uint32
+    where zeros zeros_like
     """
 )
 METHODS: Final = words(
     """
-    T Tracer add any append astype at cummax dtype encode get isdigit items itemsize join max mean
-    erf ndim mT register_static reshape setdefault shape split stop_gradient sum swapaxes transpose
-    values
+    T Tracer add any append astype at cummax cumsum dtype encode get isdigit items itemsize join max
+    mean erf ndim mT register_static reshape setdefault shape split stop_gradient sum swapaxes
+    transpose values
     """
 )
 VOCABULARY: Final = Allowlist(

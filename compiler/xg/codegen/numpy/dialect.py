@@ -27,17 +27,17 @@ IMPORTS: Final = STANDARD | {
 FUNCTIONS: Final = words(
     """
     abs add arange argsort argwhere ascontiguousarray bincount broadcast_to clip concatenate stack
-    copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp float32 full generic
-    inf int64 isfinite lib log matmul maximum minimum moveaxis multiply ndarray ndindex ones pad
-    prod put_along_axis result_type sin split sqrt take_along_axis tanh uint64 unique
-    where zeros zeros_like
+    copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp flip float32 floor
+    full generic inf int64 isfinite lib log log1p matmul maximum minimum moveaxis multiply ndarray
+    ndindex ones pad prod put_along_axis result_type round sign sin split sqrt take_along_axis tanh
+    uint64 unique where zeros zeros_like
     """
 )
 METHODS: Final = words(
     """
-    T accumulate all any append as_strided astype c_contiguous dtype encode flags get isdigit items
-    itemsize join kind max mean ndim pop reduceat reshape setdefault shape size sliding_window_view
-    split stride_tricks strides sum swapaxes transpose values
+    T accumulate all any append as_strided astype c_contiguous cumsum dtype encode flags get isdigit
+    items itemsize join kind max mean ndim pop reduceat reshape setdefault shape size
+    sliding_window_view split stride_tricks strides sum swapaxes transpose values
     """
 )
 VOCABULARY: Final = Allowlist(

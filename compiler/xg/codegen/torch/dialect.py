@@ -27,19 +27,17 @@ IMPORTS: Final = STANDARD | {
 FUNCTIONS: Final = words(
     """
     SymInt Tensor abs arange as_tensor autocast autograd cat constant_pad_nd convolution cos device
-    dtype
-    addcmul einsum mul embedding empty empty_like erf exp bfloat16 float16 float32 float64 full
-    cuda full_like
-    get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad
-    ones randint sin sqrt tanh tensor uint64 version where zeros backends compiler log_softmax
-    bmm logaddexp logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack
-    zeros_like
+    dtype addcmul einsum mul embedding empty empty_like erf exp bfloat16 flip float16 float32
+    float64 floor full cuda full_like get_autocast_dtype inf int64 is_autocast_enabled
+    is_grad_enabled log log1p maximum minimum nn no_grad ones randint round sign sin sqrt tanh
+    tensor uint64 version where zeros backends compiler log_softmax bmm logaddexp logsumexp
+    native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
     """
 )
 METHODS: Final = words(
     """
-    T _assert_async amax any aten append argsort clamp cummax detach device double dtype expand
-    gather get index_add_ indices is_compiling is_cuda is_floating_point is_meta isdigit item
+    T _assert_async amax any aten append argsort clamp cummax cumsum detach device double dtype
+    expand gather get index_add_ indices is_compiling is_cuda is_floating_point is_meta isdigit item
     items join mT mean msg movedim ndim new_zeros nonzero numel permute reshape roll scatter_
     setdefault shape sort split sum to transpose unfold values
     """
@@ -206,6 +204,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "sum": array_ops.reduction("sum", "dim", "keepdim"),
     "mean": array_ops.reduction("mean", "dim", "keepdim"),
     "max": array_ops.reduction("amax", "dim", "keepdim"),
+    "cumsum": array_ops.running_sum("torch"),
     "contract": array_ops.contraction(SWAPPED, 'torch.einsum("{spec}", {a}, {b})'),
     "transpose": array_ops.transposition(SWAPPED, "transpose", "permute"),
     "broadcast": _broadcast,

@@ -107,6 +107,11 @@ def check_floats(
             raise TypeError(f"{found}: write {name}.to({wanted})")
 
 
+def sign(x: Array) -> Array:
+    """Return 1, 0 or -1, and NaN for NaN."""
+    return torch.where(x == x, torch.sign(x), x)
+
+
 def pad(x: Array, axis: int, start: int, length: int) -> Array:
     """Zeros of the given length along an axis, with `x` from `start` on."""
     behind = length - start - x.shape[axis]

@@ -75,8 +75,7 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one opera
     "zeros at an end are joined, X -> C[S]<-fill[B, 1, D](0); windows have pad=1": (
         "pad", "zeropad", "zeropad2d", "constantpad1d",
     ),
-    "an op makes it of classes: op one_hot(i [..] in K, k [K] in K) = select(equal(i, k), 1, 0), "
-    "and then -> one_hot<-range(K)": ("one_hot", "onehot"),
+    "rows with a single 1 are onehot: i -> onehot": ("one_hot",),
     "a hinge is an op: op hinge(x, t) = max(1 - x*t, 0), and then -> hinge<-t": (
         "hinge", "hingeloss", "hinge_loss",
     ),
@@ -118,16 +117,16 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one opera
     "figures are drawn by the command: xg build FILE": ("render", "draw", "plot", "show", "graph"),
 }  # fmt: skip
 _FUNCTIONS: Final[dict[str, str]] = {  # of numbers: they stand in an operator of one's own
-    **{name: f"{name}(x)" for name in ("exp", "log", "sqrt", "sin", "cos", "erf", "abs")},
+    **{name: f"{name}(x)" for name in ("exp", "log", "sqrt", "sin", "cos", "erf", "abs", "sign")},
+    "floor": "floor(x)", "round": "round(x)", "log1p": "log1p(x)",
     "pow": "x^2", "square": "x^2", "neg": "-x", "rsqrt": "1/sqrt(x)", "reciprocal": "1/x",
     "clamp": "min(max(x, 0), 1)", "clip": "min(max(x, 0), 1)",
     "max": "max(x, 0)", "min": "min(x, 0)", "maximum": "max(x, y)", "minimum": "min(x, y)",
     "where": "select(x > 0, x, 0)", "logit": "log(x/(1 - x))",
-    "sign": "select(x > 0, 1, -1)",
+    "ceil": "-floor(-x)", "trunc": "sign(x)*floor(abs(x))", "expm1": "exp(x) - 1",
 }  # fmt: skip
 _VARIANCE: Final = "mean[D]((x - mean[D](x))^2)"
 # These do not overflow at 100, and have the right gradient at 0, where min(x, 0) has 1/2.
-_SOFTPLUS: Final = "max(x, 0) + log(1 + exp(-abs(x)))"
 _BELOW: Final = "select(x > 0, 0, x)"
 ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a line each
     "relu6": "(x) = min(max(x, 0), 6)",
@@ -136,19 +135,15 @@ ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a l
     "elu": f"(x) = select(x > 0, x, exp({_BELOW}) - 1)",
     "celu": f"(x; a = 1) = select(x > 0, x, a*(exp(({_BELOW})/a) - 1))",
     "selu": f"(x) = 1.0507*select(x > 0, x, 1.67326*(exp({_BELOW}) - 1))",
-    "softplus": f"(x) = {_SOFTPLUS}",
-    **dict.fromkeys(("logsigmoid", "log_sigmoid"), "(x) = min(x, 0) - log(1 + exp(-abs(x)))"),
-    "mish": f"(x) = x*tanh({_SOFTPLUS})",
+    **dict.fromkeys(("logsigmoid", "log_sigmoid"), "(x) = -softplus(-x)"),
+    "mish": "(x) = x*tanh(softplus(x))",
     "hardtanh": "(x) = min(max(x, -1), 1)",
     "softsign": "(x) = x/(1 + abs(x))",
     "hardsigmoid": "(x) = min(max(x + 3, 0), 6)/6",
     "hardswish": "(x) = x*min(max(x + 3, 0), 6)/6",
     "quickgelu": "(x) = x*sigmoid(1.702*x)",
     "threshold": "(x; a = 0.1) = select(x > a, x, 0)",
-    **dict.fromkeys(
-        ("lse", "logsumexp", "log_sum_exp"),
-        "(x [.., D]) = m + log(sum[D](exp(x - m))) where m = max[D](x)",
-    ),
+    **dict.fromkeys(("lse", "log_sum_exp"), "(x [.., D]) = logsumexp[D](x)"),
     **dict.fromkeys(
         ("normalize", "l2norm", "l2_norm"), "(x [.., D]) = x/sqrt(sum[D](x^2) + 1e-12)"
     ),
@@ -161,18 +156,17 @@ _IN_BODIES: Final[dict[str, str]] = {  # of nodes and of axes: in a body, or in 
     "relu": "max(x, 0)", "silu": "x * sigmoid(x)", "gelu": "x * (1 + erf(x / sqrt(2))) / 2",
     "norm": "sqrt(sum[D](x^2))", "arange": "range[D]",
     "detach": "stop(x)", "ln": "log(x)", "log2": "log(x)/log(2)", "log10": "log(x)/log(10)",
-    "cumsum": "sum[D](select(j >= range[D], x, 0)), with an operand j [T] in T beside x [.., D]",
 }  # fmt: skip
 _PLACED: Final[dict[str, str]] = {  # functions of places, which a chain has alone
     **dict.fromkeys(("sort", "argsort"), "-> topk[S](S) : sorted, places, the largest first"),
-    **dict.fromkeys(("topk", "argmax"), "-> topk[S](1) : largest, place"),
+    "topk": "-> topk[S](1) : largest, place",
     "argmin": "-> scale(-1) -> topk[S](1) : smallest, place",
     **dict.fromkeys(("cat", "concat", "concatenate", "stack"), "a, b -> C"),
     **dict.fromkeys(("gather", "take", "index_select"), "-> gather[S]<-i"),
     **dict.fromkeys(("matmul", "dot", "mm", "bmm"), "-> •<=W"),
 }  # fmt: skip
 FUNCTIONS_ELSEWHERE: Final = frozenset(
-    ("median", "mod", "fmod", "prod", "quantile", "mode", "logaddexp", "logits", "round", "ceil")
+    ("median", "mod", "fmod", "prod", "quantile", "mode", "logaddexp", "logits", "ceil")
 )  # that no operator has the value of, and that names of operators are similar to
 _ARROWS: Final = {"•": "<=", "⊕": "<-", "⊙": "<-"}
 _BY_NAME: Final = {

@@ -281,6 +281,13 @@ def _contract(expr: Expr, sizes: Sizes, a: Tensor, b: Tensor) -> Tensor:
     return torch.einsum(str(expr.attr("spec")), _float(a), _float(b))
 
 
+def _cumsum(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
+    axis = expr.typed_attr("axis", int)
+    if expr.attr("backwards"):
+        return x.flip(axis).cumsum(axis).flip(axis)
+    return x.cumsum(axis)
+
+
 def _cut(expr: Expr, sizes: Sizes, x: Tensor) -> Tensor:
     axis = expr.typed_attr("axis", int)
     start = _size(expr.attr("start"), sizes)
@@ -398,6 +405,7 @@ MEANING: Mapping[str, Callable[..., Tensor]] = {
     "iota": _iota,
     "neg": _unary(lambda x: -(x if x.is_floating_point() else x.to(torch.int64))),
     **{name: _floating(getattr(torch, name)) for name in FUNCTIONS},
+    "sign": _floating(lambda x: torch.where(x.isnan(), x, torch.sign(x))),
     "stop": _unary(lambda x: x.detach()),
     "add": _binary(torch.add),
     "sub": _binary(torch.sub),
@@ -416,6 +424,7 @@ MEANING: Mapping[str, Callable[..., Tensor]] = {
     "sum": _reduce,
     "mean": _reduce,
     "max": _reduce,
+    "cumsum": _cumsum,
     "contract": _contract,
     "reshape": lambda expr, sizes, x: x.reshape(_shape(expr, sizes)),
     "transpose": lambda expr, sizes, x: x.permute(*(axis % x.ndim for axis in expr.axes("order"))),

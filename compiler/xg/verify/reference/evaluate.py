@@ -17,7 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.collectives import AROUND, PRIMITIVES, SENDING
 from xg.ir.dim import Dim
-from xg.ir.functions import FUNCTIONS
+from xg.ir.functions import FUNCTIONS, STEPS
 from xg.ir.placement import is_zigzag
 from xg.ir.prim import WINDOW_SIZES, Attr, Expr, batch_of, is_absolute
 from xg.ir.scalar import Scalar
@@ -284,6 +284,22 @@ def _top(expr: Expr, context: Context, x: Array) -> Array:
     return _stop(expr, context, top(expr, context, x))
 
 
+def _step(function: Callable[[Array], Array]) -> Meaning:
+    """A step function is held where gradients end: it has no derivative."""
+
+    def meaning(expr: Expr, context: Context, x: Array) -> Array:
+        return _stop(expr, context, function(x))
+
+    return meaning
+
+
+def _cumsum(expr: Expr, context: Context, x: Array) -> Array:
+    axis = expr.typed_attr("axis", int)
+    if expr.attr("backwards"):
+        return np.flip(np.cumsum(np.flip(x, axis), axis), axis)
+    return np.cumsum(x, axis)
+
+
 def _const(expr: Expr, context: Context) -> Array:
     number = context.number(expr.attr("value"))
     return np.asarray(number, dtype=np.int64 if expr.kind == "int" else context.dtype)
@@ -463,6 +479,7 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "neg": _plain(np.negative),
     **{name: _plain(getattr(np, name)) for name in FUNCTIONS if hasattr(np, name)},
     "erf": _plain(_erf),
+    **{name: _step(getattr(np, name)) for name in STEPS},
     "stop": _stop,
     "add": _plain(np.add),
     "sub": _plain(np.subtract),
@@ -481,6 +498,7 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "sum": _reduce(np.sum),
     "mean": _reduce(np.mean),
     "max": _reduce(np.max),
+    "cumsum": _cumsum,
     "contract": _contract,
     "reshape": _reshape,
     "transpose": _transpose,

@@ -213,7 +213,8 @@ const PRIMITIVES = {
   const: ({ shape, value }) => filled(shape, () => Number(value)),
   iota: ({ shape, start }) => filled(shape, (at) => start + at),
   neg: each((a) => -a), exp: each(Math.exp), log: each(Math.log), sqrt: each(Math.sqrt), tanh: each(Math.tanh),
-  erf: each(erf), sin: each(Math.sin), cos: each(Math.cos), stop: each((a) => a), as_float: each((a) => a),
+  erf: each(erf), sin: each(Math.sin), cos: each(Math.cos), log1p: each(Math.log1p), sign: each(Math.sign), floor: each(Math.floor),
+  round: each((a) => (Math.abs(a % 1) === 0.5 ? 2 * Math.round(a / 2) : Math.round(a))), stop: each((a) => a), as_float: each((a) => a),
   gather_around: (_, [x]) => x, scatter_around: (_, [x]) => x, // of whole tensors; ranks send
   add: each((a, b) => a + b), sub: each((a, b) => a - b), mul: each((a, b) => a * b), div: each((a, b) => a / b),
   pow: (node, xs) => each((a) => a ** node.exponent)(node, xs),
@@ -221,6 +222,16 @@ const PRIMITIVES = {
   gt: each((a, b) => Number(a > b)), ge: each((a, b) => Number(a >= b)), eq: each((a, b) => Number(a === b)),
   and: each((a, b) => Number(a && b)), or: each((a, b) => Number(a || b)), where: each((yes, a, b) => (yes ? a : b)),
   sum: reduced((a, b) => a + b, 0), mean: reduced((a, b) => a + b, 0, (sum, n) => sum / n), max: reduced((a, b) => Math.max(a, b), -Infinity),
+  cumsum({ shape, axis, backwards }, [x]) {
+    const [made, step, length] = [array(shape, x.data.slice()), strides(shape).at(axis), shape.at(axis)];
+    const before = backwards ? step : -step;
+    const order = [...made.data.keys()];
+    for (const at of backwards ? order.reverse() : order) {
+      const place = Math.floor(at / step) % length;
+      if (place !== (backwards ? length - 1 : 0)) made.data[at] += made.data[at + before];
+    }
+    return made;
+  },
   contract,
   reshape: ({ shape }, [x]) => array(shape, x.data),
   transpose: ({ shape, order }, [x]) => viewed(x, shape, order.map((axis) => strides(x.shape)[axis])),

@@ -16,9 +16,24 @@ from typing import Final, Literal
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim, number
 from xg.ir.functions import FUNCTIONS as ELEMENTARY
-from xg.ir.prim import Expr, as_float, binary, const, integer, reduce, sigmoid, unary, where
+from xg.ir.functions import STEPS
+from xg.ir.prim import (
+    Expr,
+    arg_max,
+    as_float,
+    binary,
+    const,
+    cumsum,
+    integer,
+    log_one_plus_exp,
+    log_sum_exp,
+    reduce,
+    sigmoid,
+    unary,
+    where,
+)
 from xg.ir.scalar import FUNCTIONS as OF_NUMBERS
-from xg.ir.scalar import Scalar, function
+from xg.ir.scalar import Scalar, as_scalar, function
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Misuse
 from xg.passes.resolve.define.errors import (
@@ -39,11 +54,17 @@ from xg.syntax import ast
 LOGIC: Final = ("and", "or")
 UNARY: Final = (*ELEMENTARY, "stop")
 BINARY: Final[Mapping[str, str]] = {"max": "maximum", "min": "minimum"}
-REDUCTIONS: Final = ("sum", "mean", "max", "min")
-PLAIN: Final = (*UNARY, "abs", "sigmoid", "float")  # of one argument
+ALONG: Final = ("argmax", "cumsum")  # one axis
+REDUCTIONS: Final = ("sum", "mean", "max", "min", "logsumexp", *ALONG)
+COMPOSED: Final[Mapping[str, Callable[[Expr], Expr]]] = {
+    "sigmoid": sigmoid,
+    "softplus": log_one_plus_exp,
+}
+PLAIN: Final = (*UNARY, "abs", *COMPOSED, "float")  # of one argument
 NAMES: Final = (
     *(*PLAIN, *BINARY, "select", "equal", *LOGIC),
-    *("sum[D]", "mean[D]", "max[D]", "min[D]", "range[D]"),
+    *("sum[D]", "mean[D]", "max[D]", "min[D]", "logsumexp[D]", "argmax[D]", "cumsum[D]"),
+    "range[D]",
 )
 FUNCTIONS: Final = frozenset((*PLAIN, *BINARY, *REDUCTIONS, *LOGIC, "select", "equal", "range"))
 
@@ -66,8 +87,10 @@ def apply(call: ast.Call, arguments: Sequence[BodyValue], places: Places) -> Bod
     match name, arguments:
         case "select", (condition, yes, no):
             return _select(call, condition, yes, no)
-        case "sigmoid", (x,):
-            return BodyValue(sigmoid(as_float(const(x.value))), x.axes)
+        case _, (x,) if name in COMPOSED:
+            return BodyValue(COMPOSED[name](as_float(const(x.value))), x.axes)
+        case _, (x,) if name in STEPS and isinstance(x.value, Scalar):
+            return BodyValue(_step(call, x.value))
         case "float", (x,):
             return BodyValue(as_float(const(x.value)), x.axes)
         case "abs", (x,):
@@ -108,6 +131,15 @@ def _unary(name: str, x: BodyValue) -> BodyValue:
     if isinstance(x.value, Scalar) and name in OF_NUMBERS:
         return BodyValue(function(name, x.value))
     return BodyValue(unary(name, as_float(const(x.value))), x.axes)
+
+
+def _step(call: ast.Call, number: Scalar) -> Scalar:
+    """A step function of a number; raises Wrong for one that depends on sizes."""
+    compute = ELEMENTARY[call.operator.name].number
+    if number.constant is None or compute is None:
+        what = f"{call.operator.name} of an operand or a number; sizes are exact"
+        raise Wrong(WrongArguments(call.span, what))
+    return as_scalar(compute(number.constant))
 
 
 def elementwise(prim: str, left: BodyValue, right: BodyValue) -> BodyValue:
@@ -161,9 +193,20 @@ def _reduction(
     axes = [_axis(item, x) for item in brackets.source]
     reduced = tuple(place for axis in axes for place in places(axis))
     tensor = as_float(const(x.value))
-    if name == "min":
-        return BodyValue(-reduce("max", -tensor, reduced), x.axes - set(axes))
-    return BodyValue(reduce(name, tensor, reduced), x.axes - set(axes))
+    if name in ALONG and len(reduced) != 1:
+        raise Wrong(WrongArguments(call.span, f"{name}[D](x) along one axis"))
+    kept = x.axes - set(axes)
+    match name:
+        case "min":
+            return BodyValue(-reduce("max", -tensor, reduced), kept)
+        case "logsumexp":
+            return BodyValue(log_sum_exp(tensor, reduced), kept)
+        case "argmax":
+            return BodyValue(arg_max(tensor, *reduced), kept)
+        case "cumsum":
+            return BodyValue(cumsum(tensor, *reduced), x.axes)
+        case _:
+            return BodyValue(reduce(name, tensor, reduced), kept)
 
 
 def _axis(item: ast.AxisItem, x: BodyValue) -> str:

@@ -282,7 +282,8 @@ class _ResidueRules:
         """By attributes and sizes too."""
         return {
             "const": self.const, "pow": self.pow, "sum": self.sum, "mean": self.mean,
-            "contract": self.contract, "scatter_add": self.element_sum_rule("scatter_add"),
+            "contract": self.contract, "cumsum": self.cumsum,
+            "scatter_add": self.element_sum_rule("scatter_add"),
             "overlap": self.element_sum_rule("overlap"),
             "dropout_apply": self.dropout_apply, "draw": self.draw,
         }  # fmt: skip
@@ -358,6 +359,10 @@ class _ResidueRules:
 
     def contract(self, expr: Expr, context: Context, a: Array, b: Array) -> Array:
         return contract(self.field, str(expr.attr("spec")), a, b)
+
+    def cumsum(self, expr: Expr, context: Context, x: Array) -> Array:
+        finite(x)
+        return self.field.wrap(MEANING["cumsum"](expr, context, x))
 
     def element_sum_rule(self, prim: str) -> Meaning:
         """A sum of elements at their places, by the way that it sums floats."""

@@ -1,0 +1,67 @@
+"""Running sums along an axis: decays, positions, integrals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.ir.op import Convention, Op
+from xg.ir.prim import Expr, cumsum
+from xg.ir.use import Attrs, Misuse, Use
+
+
+def configure(use: Use) -> Attrs:
+    """`axis` counted from the end, and whether the sums run `backwards`."""
+    if not use.types[0].shape:
+        raise Misuse("cumsum needs an axis to run along", {0: "this is a scalar"})
+    return {"axis": use.one_axis("cumsum runs along one axis", "name it: cumsum[S]")}
+
+
+def forward(x: Expr, *, axis: int, backwards: bool = False) -> Expr:
+    """Each position of the axis, and all before it."""
+    return cumsum(x, axis, backwards=backwards)
+
+
+def adjoint(dy: Expr, *, axis: int, backwards: bool = False) -> tuple[Expr]:
+    """The sum runs the other way."""
+    return (cumsum(dy, axis, backwards=not backwards),)
+
+
+CONVENTIONS: Final = (
+    Convention(
+        "empty axis",
+        "sums of no numbers are no numbers",
+        "x -> cumsum[D]",
+        {"x [D]": ()},
+        (),
+        {"x": ()},
+        "x.cumsum(-1)",
+    ),
+    Convention(
+        "half type",
+        "sums are made in float32, and rounded once",
+        "x -> cumsum[D] -> pick[D](4095)",
+        {"x [D]": (1.0,) * 4096},
+        4096.0,
+        {"x": (1.0,) * 4096},
+        "x.cumsum(-1)[-1]",
+        "y []",
+        dtype="float16",
+    ),
+)
+
+OP: Final = Op(
+    glyph="cumsum",
+    name="cumulative_sum",
+    family="reduce",
+    forward=forward,
+    configure=configure,
+    brackets="axes",
+    keeps_shape=True,
+    adjoint=adjoint,
+    conventions=CONVENTIONS,
+    meaning="each position of the axis in brackets, with all before it added",
+    formula="Y[.., i, ..] = Σ_{j ≤ i} X[.., j, ..]",
+    gradient="dX[.., i, ..] = Σ_{j ≥ i} dY[.., j, ..]",
+    source="Yang et al. 2023: gated linear attention",
+    legend="running sum along an axis",
+)
