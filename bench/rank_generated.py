@@ -17,9 +17,9 @@ from xg.driver import Program
 from xg.sharding.local import cuts
 from xg.verify.pipeline_proof import link_of
 from xg_runtime import ranks
-from xg_runtime.cells import SCHEDULES
 from xg_runtime.ranks.pipeline import Part, Pipeline, RankStage
 from xg_runtime.ranks.process_mesh import ProcessMesh
+from xg_runtime.stage_messages import scheduled_actions
 
 
 def generated(task: Task, plan: str, axis: str, size: int) -> Step:
@@ -61,12 +61,12 @@ def pipelined(task: Task, size: int, rank: int) -> Step:
         Part({name: each[i] for name, each in rows.items()}, share, None)
         for i in range(MICROBATCHES)
     ]
-    order = SCHEDULES["1F1B"](size, MICROBATCHES, 1)[rank]
+    actions = scheduled_actions("1F1B", size, MICROBATCHES, 1)[rank]
     mesh, pipeline = ProcessMesh(mesh_of("N_PP", size)), Pipeline((own,))
 
     def step() -> tuple[Tensor, object]:
         with mesh:
-            results, gradients = pipeline.step(params, parts, order, wanted="loss")
+            results, gradients = pipeline.step(params, parts, actions, wanted="loss")
         losses: list[Any] = [result["loss"] for result in results if "loss" in result]
         return torch.stack(losses).mean() * size if losses else torch.zeros(()), gradients
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from xg_runtime import step as training
-from xg_runtime.cells import SCHEDULES
 from xg_runtime.module import Module
 from xg_runtime.ranks import current, simulate
 from xg_runtime.ranks.pipeline import Link, Part, Pipeline, RankStage
+from xg_runtime.stage_messages import scheduled_actions
 from xg_runtime.tensors import OnArrays, TorchModule
 
 
@@ -86,8 +86,8 @@ def test_a_pipeline_hands_over(parts: int) -> None:
 
     def step() -> None:
         stage = RankStage(cast(Module, stub), Link("N_P", 0, 1, 1), ())
-        order = SCHEDULES["1F1B"](1, parts, 1)[0]
-        Pipeline((stage,)).step({}, [Part({}, {}, None)] * parts, order)
+        actions = scheduled_actions("1F1B", 1, parts, 1)[0]
+        Pipeline((stage,)).step({}, [Part({}, {}, None)] * parts, actions)
 
     simulate({"N_P": 1}, step)
     assert stub.alone == [True] * parts
@@ -101,8 +101,8 @@ def test_the_last_cell_sends_before_it_computes_gradients_of_parameters(schedule
         place = current().rank("N_P")
         ends: Any = {"sends": "out"} if place == 0 else {"receives": "in"}
         stage = RankStage(cast(Module, stubs[place]), Link("N_P", place, 2, 2, **ends), ())
-        order = SCHEDULES[schedule](2, 3, 1)[place]
-        Pipeline((stage,)).step({}, [Part({}, {}, None)] * 3, order)
+        actions = scheduled_actions(schedule, 2, 3, 1)[place]
+        Pipeline((stage,)).step({}, [Part({}, {}, None)] * 3, actions)
 
     simulate({"N_P": 2}, step)
     assert stubs[0].left == [False, False, False]

@@ -15,14 +15,14 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import numpy as np
 
 import xg_runtime.ranks as ranks
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.verify.rank_comparison import ArrayDifference, Arrays
 from xg_runtime.errors import RankError
 from xg_runtime.ranks import kinds
 from xg_runtime.ranks.array_ops import Tensor
-from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.call import Call, Incoming, Outgoing
 from xg_runtime.ranks.kinds import Kind
-from xg_runtime.ranks.mesh import Entered, Mesh, Pending
+from xg_runtime.ranks.mesh import Entered, Exchange, Mesh, Pending
 
 Verdict = Literal["needed", "zeros", "unused", "not needed"]
 # A module, a line of it, which of its instructions calls, a mesh axis; of a send its two ends, as
@@ -104,7 +104,7 @@ class _Watched(Entered):
         self._watch = watch
         self.sizes, self.counters = real.sizes, real.counters
         self.rank, self.size = real.rank, real.size
-        self.diverge, self.receive, self.flush = real.diverge, real.receive, real.flush
+        self.diverge, self.flush = real.diverge, real.flush
 
     def start(self, call: Call, x: Tensor, *, donate: bool = False) -> Pending:
         """Begin a collective, or keep what this rank has of it."""
@@ -119,18 +119,24 @@ class _Watched(Entered):
             call.kind.result_without_sending(x, self.rank(call.axis), self.size(call.axis))
         )
 
-    def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
-        """Send to another stage, or send zeros."""
-        source, way = self.counters.stage, self.counters.current
+    def exchange(
+        self, axis: str, sends: Sequence[Outgoing], receives: Sequence[Incoming]
+    ) -> Exchange:
+        """Exchange messages with other stages; send zeros or a wrong message at the chosen site."""
+        return self._real.exchange(axis, [self._seen(each, axis) for each in sends], receives)
+
+    def _seen(self, each: Outgoing, axis: str) -> Outgoing:
+        """Note a message, and return what is to be sent in its place."""
+        source, way, x = self.counters.stage, self.counters.current, each.x
         if source is None:
-            ends = self.rank(axis), place
+            ends, name = (self.rank(axis), each.place), each.name
         else:
-            ends = source, source + (1 if way == "forward" else -1)
+            ends, name = (source, source + (1 if way == "forward" else -1)), ""
         site = (SEND, *ends, f"{axis} {way} {name}".rstrip())
         seen = self._watch.sites.setdefault(site, _Traffic(kinds.SEND, axis))
         seen.largest = max(seen.largest, float(np.abs(np.asarray(x)).max(initial=0.0)))
         wrong = x * 0 if site == self._watch.skipped else x
-        self._real.send(wrong + 1 if site == self._watch.disturbed else wrong, axis, place, name)
+        return replace(each, x=wrong + 1 if site == self._watch.disturbed else wrong)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from xg_runtime.cells import SCHEDULES, Orders, check
 from xg_runtime.errors import RankError
 from xg_runtime.module import Module
 from xg_runtime.ranks.pipeline import Link, Part, Pipeline, RankStage
+from xg_runtime.stage_messages import check_actions, scheduled_actions
 
 # A pipeline compared with the single-device program on the same microbatches.
 #
@@ -225,7 +226,7 @@ def run_stage(
         )
         for part in parts
     ]
-    order = SCHEDULES[schedule](count, len(parts), len(own_links))[place]
+    actions = scheduled_actions(schedule, count, len(parts), len(own_links))[place]
     pipeline = Pipeline(
         [
             RankStage(module(link.place), link, set(cut))
@@ -233,7 +234,7 @@ def run_stage(
         ]
     )
     shards = {name: array.copy() for name, array in ranks.local_shards(mine, held).items()}
-    outputs, gradients = pipeline.step(shards, own, order)
+    outputs, gradients = pipeline.step(shards, own, actions)
     counts = {key: (one.calls, one.elements) for key, one in counters.counts.items()}
     return StageRun(tuple(outputs), gradients, counts, shards)
 
@@ -281,7 +282,9 @@ class _Runner:
     def agreement(self, schedule: str) -> RankAgreement:
         """How far ranks are from one device in the order of a schedule."""
         comparison = self._comparison(schedule)
-        check(comparison.orders, len(comparison.parts), comparison.turns)
+        parts, turns = len(comparison.parts), comparison.turns
+        check(comparison.orders, parts, turns)
+        check_actions(scheduled_actions(schedule, comparison.ranks, parts, turns))
         alone = comparison.on_one_device(self.one.on_arrays(self.backend, kernels=self.kernels))
         stages = self.many.stages
         modules = [each.on_arrays(self.backend, kernels=self.kernels) for each in stages]

@@ -107,8 +107,8 @@ def wait_for_work(work: Any, device: str, timeout: float) -> None:  # noqa: ANN4
         work.wait()
 
 
-def meet(device: str, timeout: float) -> None:
-    """Wait until all processes have come here."""
+def meet(device: str, timeout: float, group: object = None) -> None:
+    """Wait until all processes of a group, by default all there are, have come here."""
     nothing = torch.zeros(1, device=device)
-    wait_for_work(_dist.all_reduce(nothing, async_op=True), device, timeout)
+    wait_for_work(_dist.all_reduce(nothing, group=group, async_op=True), device, timeout)
     nothing.cpu()

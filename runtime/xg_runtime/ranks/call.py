@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
+from xg_runtime.errors import InputError
+from xg_runtime.ranks.array_ops import Tensor, is_array, type_name
 from xg_runtime.ranks.kinds import Kind
+
+# The element types that are sent from rank to rank; a head says which by its place.
+SENT_TYPES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +36,47 @@ class Call:
     def __str__(self) -> str:
         along = f" along {', '.join(map(str, self.along))}" if self.along else ""
         return f"{self.kind.name} over {self.axis} of {self.dtype} {list(self.shape)}{along}"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The properties of a tensor that its receiver has to know before it comes."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    is_array: bool
+
+    @classmethod
+    def of(cls, x: Tensor) -> Form:
+        """Return the form of a tensor; raises InputError for a type that is not sent."""
+        dtype = type_name(x.dtype)
+        if dtype not in SENT_TYPES:
+            raise InputError(f"a rank sends {', '.join(SENT_TYPES)} to another; found {dtype}")
+        return cls(tuple(x.shape), dtype, is_array(x))
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A tensor for the rank at a place along an axis.
+
+    All that goes one way under one `name` has one form. The message that `opens` it tells the
+    receiver the form, which costs it a look at the message; later ones need none.
+    """
+
+    x: Tensor
+    place: int
+    name: str
+    opens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A tensor from the rank at a place along an axis, of the form of `like` if this is known."""
+
+    place: int
+    name: str
+    opens: bool = False
+    like: Tensor | None = None

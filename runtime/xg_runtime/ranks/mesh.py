@@ -6,14 +6,14 @@ axes is done in `collectives`, once for all meshes. `kinds` says what each colle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Protocol, Self
 
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.ranks.array_ops import Tensor
-from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.call import Call, Incoming, Outgoing
 from xg_runtime.ranks.comm_counters import CommCounters
 
 
@@ -22,6 +22,14 @@ class Pending(Protocol):
 
     def wait(self) -> Tensor:
         """Return its result; once."""
+        ...
+
+
+class Exchange(Protocol):
+    """Messages under way."""
+
+    def wait(self, number: int) -> Tensor:
+        """Wait for what is received, by its number in the exchange."""
         ...
 
 
@@ -67,15 +75,14 @@ class Mesh(Protocol):
         """Note that from now on ranks along an axis run programs of their own: a pipeline."""
         ...
 
-    def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
-        """Begin to send to the rank at a place along an axis; `x` may change afterwards.
+    def exchange(
+        self, axis: str, sends: Sequence[Outgoing], receives: Sequence[Incoming]
+    ) -> Exchange:
+        """Post messages to and from other ranks along an axis, all at once.
 
-        Both ends give the same name; what has one name is best of one length.
+        They need not end before all of them are posted on their other ranks, and later exchanges
+        may wait for that. Sent tensors may change afterwards.
         """
-        ...
-
-    def receive(self, axis: str, place: int, name: str = "") -> Tensor:
-        """Wait for what the rank at a place along an axis sends to this one next."""
         ...
 
     def flush(self) -> None:

@@ -1,12 +1,13 @@
-"""Tensors that one process sends to another: kind, shape and content in one message, or in two.
+"""Messages between processes: batches of sends and receives, and the head that tells a form.
 
-Who receives a message has to say beforehand how long it is. Both ends remember the messages between
-them: behind two of one length all are expected to have it, until two others are equal. The content
-of one that has it travels with its head; else it comes behind, for the head says how long it is.
+A receiver has to give a buffer of the right length before a message comes. Only the first message
+of a step on each way has a head before it, of a fixed length: to read it, the receiver waits for
+the device. All later ones have the form of the first, so that nothing waits to learn it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -15,60 +16,74 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from xg_runtime.ranks.array_ops import Tensor, is_array, type_name
-from xg_runtime.ranks.backend import CARRIERS, cast_result, flat, wait_for_work
+from xg_runtime.ranks.array_ops import Tensor
+from xg_runtime.ranks.backend import CARRIERS, cast_result, flat
+from xg_runtime.ranks.call import SENT_TYPES, Form
 
 _dist: Any = dist  # much of it has no annotations
 
-_NAMES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
-_HEAD: Final = 16  # numbers in front of what is sent: its kind and its shape
-_BYTES: Final = 8 * _HEAD
+_HEAD: Final = 16  # numbers: whether an array, its type, how many axes it has, and its shape
 
 
-@dataclass(slots=True)
-class Lengths:
-    """The lengths in bytes of what one process sends to another: the last, and that expected."""
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One message of a batch: its bytes, or the room for them, and torch's number of a rank."""
 
-    last: int = 0
-    expected: int = 0
-
-    def note(self, length: int) -> None:
-        """Take one more into account."""
-        if length == self.last:
-            self.expected = length
-        self.last = length
+    peer: int
+    content: torch.Tensor
+    is_send: bool
 
 
-def send(x: Tensor, target: int, device: str, lengths: Lengths) -> list[tuple[Any, torch.Tensor]]:
-    """Begin to send a tensor, which may change afterwards: torch's handles, and what must live."""
-    given = flat(x, device, copy=False)
-    content = given.view(torch.uint8)
-    kind = [int(is_array(x)), _NAMES.index(type_name(x.dtype)), len(x.shape), *x.shape]
-    head = torch.tensor([*kind, *[0] * (_HEAD - len(kind))], device=device).view(torch.uint8)
-    length, expected = content.numel(), lengths.expected
-    lengths.note(length)
-    if length == expected:
-        parts = [torch.cat([head, content])]
-    else:
-        parts = [torch.cat([head, head.new_zeros(expected)])]
-        parts += [content.clone()] if length else []
-    return [(_dist.isend(part, target), part) for part in parts]
+def post(batch: Sequence[Post], group: object) -> list[Any]:
+    """Post messages at once; return a handle for each.
+
+    NCCL runs the sends and receives of one call in one kernel, where they don't wait for each
+    other; separate calls run one after the other. It gives one handle for all of them.
+    """
+    if not batch:
+        return []
+    calls = [
+        _dist.P2POp(_dist.isend if each.is_send else _dist.irecv, each.content, each.peer, group)
+        for each in batch
+    ]
+    works: list[Any] = _dist.batch_isend_irecv(calls)
+    return works if len(works) == len(batch) else [works[0]] * len(batch)
 
 
-def receive(source: int, device: str, timeout: float, lengths: Lengths) -> Tensor:
-    """Wait for the next tensor from a process, which is an array if it was one there."""
-    expected = lengths.expected
-    message = torch.empty(_BYTES + expected, dtype=torch.uint8, device=device)
-    wait_for_work(_dist.irecv(message, source), device, timeout)
-    array, name, axes, *rest = map(int, message[:_BYTES].view(torch.int64).cpu().numpy())
-    shape, dtype = tuple(rest[:axes]), getattr(torch, _NAMES[name])
-    carrier = CARRIERS.get(dtype) or dtype
-    length = prod(shape) * carrier.itemsize
-    lengths.note(length)
-    content = message[_BYTES:]
-    if length != expected:
-        content = message.new_empty(length)
-        if length:
-            wait_for_work(_dist.irecv(content, source), device, timeout)
-    given = content.view(carrier).view(shape)
-    return cast_result(given, np.dtype(_NAMES[name]) if array else dtype)
+def head(form: Form, device: str) -> torch.Tensor:
+    """Write a form in a message of fixed length."""
+    kind = [int(form.is_array), SENT_TYPES.index(form.dtype), len(form.shape), *form.shape]
+    return torch.tensor([*kind, *[0] * (_HEAD - len(kind))], device=device)
+
+
+def empty_head(device: str) -> torch.Tensor:
+    """Return the room for a head."""
+    return torch.empty(_HEAD, dtype=torch.int64, device=device)
+
+
+def read_head(message: torch.Tensor) -> Form:
+    """Read the form in a head; this waits for the device."""
+    is_array, dtype, axes, *rest = map(int, message.cpu().numpy())
+    return Form(tuple(rest[:axes]), SENT_TYPES[dtype], bool(is_array))
+
+
+def packed(x: Tensor, device: str) -> torch.Tensor:
+    """Return a copy of a tensor as bytes."""
+    return flat(x, device, copy=True).view(torch.uint8)
+
+
+def room(form: Form, device: str) -> torch.Tensor:
+    """Return the room for the bytes of a tensor."""
+    length = prod(form.shape) * _carrier(form).itemsize
+    return torch.empty(length, dtype=torch.uint8, device=device)
+
+
+def unpacked(content: torch.Tensor, form: Form) -> Tensor:
+    """Return the tensor that came, which is an array if it was one there."""
+    dtype = np.dtype(form.dtype) if form.is_array else getattr(torch, form.dtype)
+    return cast_result(content.view(_carrier(form)).view(form.shape), dtype)
+
+
+def _carrier(form: Form) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, form.dtype)
+    return CARRIERS.get(dtype, dtype)

@@ -1,16 +1,17 @@
 """The stages of one rank of a pipeline: their cells in the order of a schedule, and what is sent.
 
     pipeline = Pipeline((RankStage(module, Link("N_P", 0, 2, 2, sends="sent"), names),))
-    results, gradients = pipeline.step(params, parts, order)
+    actions = scheduled_actions("1F1B", ranks=2, parts=4, turns=1)[0]
+    results, gradients = pipeline.step(params, parts, actions)
 
 A module is a stage's, as the compiler writes it: an ordinary forward and backward pass, of which
-one input comes from the stage before and one output goes to the next. Sends are not waited for
-until all cells are done. A parameter of several stages has the sum of their gradients on each.
+one input comes from the stage before and one output goes to the next. Messages are posted in an
+order that cannot deadlock (`xg_runtime.stage_messages`), and sends are not waited for until all
+cells are done. A parameter of several stages has the sum of their gradients on each.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -20,7 +21,9 @@ from typing import Any, cast
 from xg_runtime.cells import Cell
 from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays, Later, Module, Saved, StageModule, move_of
+from xg_runtime.ranks.call import Incoming, Outgoing
 from xg_runtime.ranks.mesh import check_mesh, current
+from xg_runtime.stage_messages import Actions, Batch, Key, Message, forward_actions
 
 __all__ = ["Pipeline", "RankStage", "Link", "Part"]
 
@@ -76,7 +79,6 @@ class Pipeline:
     """The stages of the running rank, in the order of their turns."""
 
     stages: Sequence[RankStage]
-    _own: dict[tuple[str, int], deque[Array]] = field(default_factory=dict[Any, Any], init=False)
 
     @property
     def link(self) -> Link:
@@ -87,7 +89,7 @@ class Pipeline:
         self,
         params: Arrays,
         parts: Sequence[Part],
-        order: Sequence[Cell],
+        actions: Actions,
         around: Callable[[Cell], AbstractContextManager[Any]] = lambda _: nullcontext(),
         *,
         wanted: str | None = None,
@@ -102,24 +104,35 @@ class Pipeline:
         begun: dict[tuple[int, int], Later] = {}
         totals: list[Arrays | None] = [None for _ in self.stages]
         held = [Held(_stage_arrays(stage, params)) for stage in self.stages]
-        for cell in order:
+        mail, last = self._start(), next(a for a in reversed(actions) if isinstance(a, Cell))
+        for cell in actions:
+            if isinstance(cell, Batch):
+                mail.exchange(cell)
+                continue
             stage, key, part = self.stages[cell.turn], (cell.turn, cell.part), parts[cell.part]
             # The last one sends its gradient back before it computes those of parameters, so that
             # the stage before goes on. Earlier ones do not: what they saved would stay for longer.
-            is_last = cell == order[-1] and stage.link.receives is not None
+            is_last = cell is last and stage.link.receives is not None
             if cell.half == "weights":
                 self._finish(stage, begun.pop(key), around(cell))
             elif cell.backward:
                 given = held[cell.turn], partial(saved.pop, key), part, totals[cell.turn]
                 in_parts = cell.half == "inputs" or is_last
                 rest = begun.setdefault(key, Later()) if in_parts else None
-                totals[cell.turn] = self._backward(stage, *given, around(cell), rest)
-                if is_last:
-                    self._finish(stage, begun.pop(key), around(cell))
+                totals[cell.turn] = self._backward(stage, mail, cell, *given, around(cell), rest)
             else:
-                outputs, saved[key] = self._forward(stage, held[cell.turn], part)
+                outputs, saved[key] = self._forward(stage, mail, held[cell.turn], cell.part, part)
                 results[cell.part] |= _select_outputs(outputs, wanted)
+        for (turn, _), rest in begun.items():
+            self._finish(self.stages[turn], rest, around(last))
         return results, self._sum_gradients([each or {} for each in totals])
+
+    def _start(self) -> _Mail:
+        """Check the mesh, tell it that stages differ, and start without messages."""
+        mesh, link = current(), self.link
+        check_mesh({link.axis: link.ranks})
+        mesh.diverge(link.axis)
+        return _Mail(link)
 
     def _sum_gradients(self, totals: Sequence[Arrays]) -> Arrays:
         """Sum the gradients of all stages; sum shared parameters over ranks too."""
@@ -133,30 +146,37 @@ class Pipeline:
     def forward(self, params: Arrays, part: Part) -> Arrays:
         """The forward pass of a microbatch through all stages of this rank: its outputs."""
         results: Arrays = {}
-        for stage in self.stages:
-            outputs, _ = self._forward(stage, _stage_arrays(stage, params), part)
+        mail = self._start()
+        for cell in forward_actions(self.link.ranks, len(self.stages))[self.link.rank]:
+            if isinstance(cell, Batch):
+                mail.exchange(cell)
+                continue
+            stage = self.stages[cell.turn]
+            outputs, _ = self._forward(stage, mail, _stage_arrays(stage, params), 0, part)
             results |= outputs
         return results
 
-    def _forward(self, stage: RankStage, params: Arrays, part: Part) -> tuple[Arrays, Saved]:
+    def _forward(
+        self, stage: RankStage, mail: _Mail, params: Arrays, number: int, part: Part
+    ) -> tuple[Arrays, Saved]:
         """The forward pass of a microbatch: outputs of the program, and what is saved."""
         link, mesh, inputs = stage.link, current(), _stage_arrays(stage, part.inputs)
-        check_mesh({link.axis: link.ranks})
-        mesh.diverge(link.axis)
         with mesh.counters.during("forward", link.place):
             if link.receives is not None:
-                inputs[link.receives] = self._receive(link, -1)
+                inputs[link.receives] = mail.take((False, link.place - 1, number))
             outputs, saved = stage.module.forward(params, inputs, seed=part.seed)
             move = None if part.seed is None else move_of(stage.module)
             for name, statistic in (move(params, saved) if move else {}).items():
                 params[name][...] = statistic  # the next microbatch moves it on
             if link.sends is not None:
-                self._send(outputs.pop(link.sends), link, 1)
+                mail.give((False, link.place, number), outputs.pop(link.sends))
         return outputs, saved
 
     def _backward(
         self,
         stage: RankStage,
+        mail: _Mail,
+        cell: Cell,
         params: Arrays,
         kept: Callable[[], Saved],
         part: Part,
@@ -174,7 +194,7 @@ class Pipeline:
         cotangents = part.cotangents
         with mesh.counters.during("backward", link.place):
             if link.sends is not None:
-                cotangents = {link.sends: self._receive(link, 1)}
+                cotangents = {link.sends: mail.take((True, link.place + 1, cell.part))}
             with around:
                 if hasattr(stage.module, "backward_in_parts"):
                     module = cast(StageModule, stage.module)
@@ -183,7 +203,7 @@ class Pipeline:
                     gradients = {} if earlier is None else earlier
                     _add(gradients, stage.module.backward(params, kept(), cotangents))
             if link.receives is not None:
-                self._send(gradients.pop(link.receives), link, -1)
+                mail.give((True, link.place, cell.part), gradients.pop(link.receives))
         return gradients
 
     def _finish(
@@ -197,38 +217,67 @@ class Pipeline:
             for each in rest:
                 each()
 
-    def _send(self, x: Array, link: Link, way: int) -> None:
-        """Begin to send to a neighbouring stage, which may be on this very rank."""
-        if link.ranks == 1:
-            self._own.setdefault((current().counters.current, link.place + way), deque()).append(x)
-        else:
-            current().send(x, link.axis, (link.place + way) % link.ranks)
-
-    def _receive(self, link: Link, way: int) -> Array:
-        """Wait for what a neighbouring stage sends to this one next."""
-        if link.ranks == 1:
-            return self._own[current().counters.current, link.place].popleft()
-        return current().receive(link.axis, (link.place + way) % link.ranks)
-
     def _sum_over_holders(self, gradients: Arrays) -> None:
-        """Sum the gradients of parameters that several ranks hold, in one order on each rank."""
-        mesh, own = current(), self.link.rank
+        """Sum the gradients of parameters that several ranks hold, in one order on each rank.
+
+        Every two ranks name them in one order, and each posts all of its messages at once.
+        """
+        mesh, own, axis = current(), self.link.rank, self.link.axis
         holders = {
             name: [place % self.link.ranks for place in places]
             for stage in self.stages
             for name, places in stage.link.holders.items()
         }
+        pairs = [(name, rank) for name in sorted(holders) for rank in holders[name] if rank != own]
+        if not pairs:
+            return
         with mesh.counters.during("shared"):
-            for name, ranks in holders.items():
-                for other in ranks:
-                    if other != own:
-                        mesh.send(gradients[name], self.link.axis, other, name)
-            for name, ranks in holders.items():
-                first, *others = (
-                    gradients[name] if rank == own else mesh.receive(self.link.axis, rank, name)
-                    for rank in ranks
-                )
-                gradients[name] = sum(others, start=first)
+            sends = [Outgoing(gradients[name], rank, name) for name, rank in pairs]
+            receives = [Incoming(rank, name, like=gradients[name]) for name, rank in pairs]
+            found = mesh.exchange(axis, sends, receives)
+            came: dict[tuple[str, int], Array] = {
+                pair: found.wait(number) for number, pair in enumerate(pairs)
+            }
+        for name, ranks in holders.items():
+            first, *others = (came.get((name, rank), gradients[name]) for rank in ranks)
+            total: Array = sum(others, start=first)
+            gradients[name] = total
+
+
+class _Mail:
+    """Hold the messages of a rank's cells to neighboring stages, and those that come."""
+
+    def __init__(self, link: Link) -> None:
+        """`link` tells the axis of the pipeline."""
+        self._axis = link.axis
+        self._given: dict[Key, Array] = {}
+        self._came: dict[Key, Callable[[], Array]] = {}
+
+    def give(self, key: Key, x: Array) -> None:
+        """Keep a result until it is sent, or taken by a stage on this very rank."""
+        self._given[key] = x
+
+    def take(self, key: Key) -> Array:
+        """Wait for what a cell needs."""
+        return self._given.pop(key) if key in self._given else self._came.pop(key)()
+
+    def exchange(self, batch: Batch) -> None:
+        """Post the messages of a batch."""
+        mesh = current()
+        sends = [
+            Outgoing(self._given.pop(each.key), each.target, _way(each), each.opens)
+            for each in batch.sends
+        ]
+        receives = [Incoming(each.source, _way(each), each.opens) for each in batch.receives]
+        first = (*batch.sends, *batch.receives)[0]
+        with mesh.counters.during(_way(first), first.stage):  # a rank sends at most one at once
+            found = mesh.exchange(self._axis, sends, receives)
+        for number, each in enumerate(batch.receives):
+            self._came[each.key] = partial(found.wait, number)
+
+
+def _way(message: Message) -> str:
+    return "backward" if message.backward else "forward"
 
 
 def _stage_arrays(stage: RankStage, arrays: Arrays) -> Arrays:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import TracebackType
@@ -17,13 +16,22 @@ from torch.distributed.device_mesh import DeviceMesh
 from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.backend import TorchGroup, cast_result, flat, meet, wait_for_work
-from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.call import Call, Form, Incoming, Outgoing
 from xg_runtime.ranks.disagreement import SENT
 from xg_runtime.ranks.failure import failure_of
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.heartbeat import Heartbeat, NoHeartbeat
-from xg_runtime.ranks.mesh import set_process_mesh
-from xg_runtime.ranks.messages import Lengths, receive, send
+from xg_runtime.ranks.mesh import Exchange, set_process_mesh
+from xg_runtime.ranks.messages import (
+    Post,
+    empty_head,
+    head,
+    packed,
+    post,
+    read_head,
+    room,
+    unpacked,
+)
 from xg_runtime.ranks.rank_mesh import RankMesh
 
 _dist: Any = dist  # much of it has no annotations
@@ -56,9 +64,8 @@ class ProcessMesh(RankMesh):
         super().__init__(grid, grid.number(devices.get_coordinate() or ()))
         self.devices = devices
         self.again = again
-        # By torch's number of a rank and the name of what is sent:
-        self._sent: defaultdict[tuple[int, str], Lengths] = defaultdict(Lengths)
-        self._received: defaultdict[tuple[int, str], Lengths] = defaultdict(Lengths)
+        # The form of what comes, by torch's number of the sender and the name of the way:
+        self._forms: dict[tuple[int, str], Form] = {}
         self._leaving: list[tuple[Any, Tensor]] = []  # what must live until it has left
         self._watched = watched or Watched()
         self._record = self._watched.record
@@ -117,31 +124,74 @@ class ProcessMesh(RankMesh):
 
         Collectives are compared among those of one stage; all ranks have to come here.
         """
-        if self._stages is None and self._agreement is not None:
+        if self._stages is None:
             timeout = self._watched.timeout
-            self._agreement = Agreement.of_stage(self.grid, self.place, axis, timeout)
+            if self._agreement is not None:
+                self._agreement = Agreement.of_stage(self.grid, self.place, axis, timeout)
+            if self.devices.device_type == "cuda":
+                # NCCL connects a group in its first call, to which all members have to come: a
+                # batch of messages takes two of them.
+                meet("cuda", timeout, self._groups[self.grid.group(self.place, axis)])
         super().diverge(axis)
 
-    def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
-        """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
-        call = self.sending(x, axis)
-        self._record.note("runs", self.begun, str(call))
-        with self._failures(call, self.begun):
-            target = self._name(axis, place)
-            lengths = self._sent[target, name]
-            self._leaving += send(x, target, self.devices.device_type, lengths)
+    def exchange(
+        self, axis: str, sends: Sequence[Outgoing], receives: Sequence[Incoming]
+    ) -> Exchange:
+        """Post messages to and from other ranks along an axis; what is sent may change."""
+        calls = [self.sending(each, axis) for each in sends]
+        targets = [self._name(axis, each.place) for each in sends]
+        sources = [self._name(axis, each.place) for each in receives]
+        what = " and ".join(map(str, calls)) or self._sent_by(axis, receives[0].place)
+        device, group = self.devices.device_type, self._groups[self.grid.group(self.place, axis)]
+        self._record.note("runs", self.begun, what)
+        with self._failures(what, self.begun):
+            self._open(
+                axis,
+                list(zip(sends, targets, strict=True)),
+                list(zip(receives, sources, strict=True)),
+            )
+            forms = [
+                self._forms[source, each.name] if each.like is None else Form.of(each.like)
+                for each, source in zip(receives, sources, strict=True)
+            ]
+            contents = [packed(each.x, device) for each in sends]
+            rooms = [room(form, device) for form in forms]
+            outs = [Post(*each, True) for each in zip(targets, contents, strict=True)]
+            ins = [Post(*each, False) for each in zip(sources, rooms, strict=True)]
+            filled = [each for each in (*outs, *ins) if each.content.numel()]
+            works = iter(post(filled, group))
+            handles = [next(works) if each.content.numel() else None for each in (*outs, *ins)]
+        self._leaving += [(w, c) for w, c in zip(handles, contents, strict=False) if w is not None]
+        places = [each.place for each in receives]
+        return _Messages(self, axis, places, handles[len(outs) :], rooms, forms)
 
-    def receive(self, axis: str, place: int, name: str = "") -> Tensor:
-        """Wait for what the rank at a place along an axis sends to this one next."""
-        what = f"{SENT}{self.grid.describe(self.peer(axis, place))} sends"
+    def _open(
+        self,
+        axis: str,
+        sends: Sequence[tuple[Outgoing, int]],
+        receives: Sequence[tuple[Incoming, int]],
+    ) -> None:
+        """Exchange the forms of messages that open a way; wait for those that come."""
+        device, group = self.devices.device_type, self._groups[self.grid.group(self.place, axis)]
+        ours = [Post(to, head(Form.of(s.x), device), True) for s, to in sends if s.opens]
+        opened = [(each, source) for each, source in receives if each.opens]
+        theirs = [Post(source, empty_head(device), False) for _, source in opened]
+        works = post([*ours, *theirs], group)
+        self._leaving += [(w, p.content) for w, p in zip(works, ours, strict=False)]
+        for (each, source), work, found in zip(opened, works[len(ours) :], theirs, strict=True):
+            self.await_message(axis, each.place, work)
+            self._forms[source, each.name] = read_head(found.content)
+
+    def _sent_by(self, axis: str, place: int) -> str:
+        return f"{SENT}{self.grid.describe(self.peer(axis, place))} sends"
+
+    def await_message(self, axis: str, place: int, work: Any) -> None:  # noqa: ANN401
+        """Wait for a handle of torch's, of a message from the rank at a place along an axis."""
+        what = self._sent_by(axis, place)
         self._record.note("waits", self.begun + 1, what)
         with self._failures(what, self.begun):
-            timeout = self._watched.timeout
-            source = self._name(axis, place)
-            device = self.devices.device_type
-            found = receive(source, device, timeout, self._received[source, name])
+            wait_for_work(work, self.devices.device_type, self._watched.timeout)
         self._record.note("runs", self.begun, what)
-        return found
 
     def flush(self) -> None:
         """Wait until all that was sent has left."""
@@ -202,3 +252,20 @@ class _UnderWay:
     def wait(self) -> Tensor:
         self.mesh.wait(self.number, self.work)
         return cast_result(self.result, self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """Messages that torch has posted, and the rooms for what is received."""
+
+    mesh: ProcessMesh
+    axis: str
+    places: Sequence[int]
+    works: Sequence[Any]
+    rooms: Sequence[torch.Tensor]
+    forms: Sequence[Form]
+
+    def wait(self, number: int) -> Tensor:
+        if self.works[number] is not None:  # it has elements
+            self.mesh.await_message(self.axis, self.places[number], self.works[number])
+        return unpacked(self.rooms[number], self.forms[number])

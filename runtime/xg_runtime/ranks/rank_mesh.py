@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from xg_runtime.ranks.array_ops import Tensor, type_name
-from xg_runtime.ranks.call import Call
+from xg_runtime.errors import InputError
+from xg_runtime.ranks.call import Call, Form, Outgoing
 from xg_runtime.ranks.comm_counters import CommCounters
 from xg_runtime.ranks.disagreement import rank_error
 from xg_runtime.ranks.grid import Grid
@@ -26,6 +26,7 @@ class RankMesh(Entered):
         self._under_way: dict[int, Call] = {}
         self._calls_over: Counter[str] = Counter()
         self._stages: str | None = None
+        self._opened: dict[tuple[int, str], Form] = {}  # by the other rank and the name
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -54,10 +55,19 @@ class RankMesh(Entered):
         at = {**self.grid.coordinates(self.place), axis: place}
         return self.grid.number([at[name] for name in self.grid.sizes])
 
-    def sending(self, x: Tensor, axis: str) -> Call:
-        """The call that sends a tensor along an axis; counted."""
-        dtype = type_name(x.dtype)
-        call = Call(SEND, axis, tuple(x.shape), dtype, int(x.dtype.itemsize))
+    def sending(self, each: Outgoing, axis: str) -> Call:
+        """The call that sends a tensor along an axis; counted.
+
+        Raises InputError for a tensor of another form than the one that opened its way.
+        """
+        form, way = Form.of(each.x), (self.peer(axis, each.place), each.name)
+        opened = form if each.opens else self._opened.get(way, form)
+        if form != opened:
+            raise InputError(
+                f"all microbatches of a step need one shape; found {form} after {opened}"
+            )
+        self._opened[way] = form
+        call = Call(SEND, axis, form.shape, form.dtype, int(each.x.dtype.itemsize))
         self.counters.add(call, self.size(axis))
         return call
 

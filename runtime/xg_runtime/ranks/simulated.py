@@ -10,13 +10,14 @@ is named, with the rank it differs from.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.array_ops import Tensor, array_ops
-from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.call import Call, Incoming, Outgoing
 from xg_runtime.ranks.cooperative_threads import CooperativeThreads, Failed, Overdue, Stuck
 from xg_runtime.ranks.disagreement import (
     Progress,
@@ -27,7 +28,7 @@ from xg_runtime.ranks.disagreement import (
     stall_error,
 )
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.mesh import Pending
+from xg_runtime.ranks.mesh import Exchange, Pending
 from xg_runtime.ranks.rank_mesh import RankMesh
 from xg_runtime.ranks.simulated_collective import SimulatedCollective
 
@@ -87,6 +88,12 @@ class SimulatedMesh(RankMesh):
         self._world = world
         self.waiting: int | None = None  # the number of the collective
         self.missing: int | None = None  # the rank that is to send something
+        self.untaken: int | None = None  # the rank that is to receive something
+
+    @property
+    def lacks(self) -> int | None:
+        """The rank for whose message or receipt this one waits."""
+        return self.untaken if self.missing is None else self.missing
 
     def start(self, call: Call, x: Tensor, *, donate: bool = False) -> Pending:
         """Begin a collective, with a copy of `x` unless it is donated.
@@ -101,29 +108,57 @@ class SimulatedMesh(RankMesh):
         collective.give(call, group.index(self.place), tensor)
         return _Waiting(self, number, collective, group.index(self.place))
 
-    def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
-        """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
-        self.sending(x, axis)
-        channel = self._world.channel(self.place, self.peer(axis, place))
-        channel.append((name, array_ops(x).contiguous_copy(x)))
+    def exchange(
+        self, axis: str, sends: Sequence[Outgoing], receives: Sequence[Incoming]
+    ) -> Exchange:
+        """Post messages to and from other ranks, and wait until all of them have come.
 
-    def receive(self, axis: str, place: int, name: str = "") -> Tensor:
-        """Wait for what the rank at a place along an axis sends to this one next.
-
-        Raises RankError where that has another name.
+        No transport that ranks have blocks a rank more than this one: what runs here cannot
+        deadlock there. Raises RankError for a message that has another name than is expected.
         """
-        source = self.missing = self.peer(axis, place)
+        offers = [self._offer(each, axis) for each in sends]
+        sources = [self.peer(axis, each.place) for each in receives]
+        came: dict[int, Tensor] = {}
+        while True:
+            open_ways = dict[int, int]()  # a source, and the first that is expected from it
+            for number, source in enumerate(sources):
+                if number not in came and source not in open_ways:
+                    if x := self._take(source, receives[number].name):
+                        came[number] = x[0]
+                    else:
+                        open_ways[source] = number
+            kept = [offer for offer in offers if not offer.taken]
+            if not open_ways and not kept:
+                break
+            self.missing = next(iter(open_ways), None)
+            self.untaken = kept[0].target if kept else None
+            channels = [self._world.channel(source, self.place) for source in open_ways]
+            self._world.turns.pause(self.place, partial(_goes_on, channels, kept))
+        self.missing = self.untaken = None
+        return _Came([came[number] for number in range(len(receives))])
+
+    def _offer(self, each: Outgoing, axis: str) -> _Offer:
+        """Offer a message to its target."""
+        self.sending(each, axis)
+        target = self.peer(axis, each.place)
+        offer = _Offer(target, each.name, array_ops(each.x).contiguous_copy(each.x))
+        self._world.channel(self.place, target).append(offer)
+        return offer
+
+    def _take(self, source: int, name: str) -> tuple[Tensor] | None:
+        """Take the next message of a rank, if there is one; raises RankError for another name."""
         channel = self._world.channel(source, self.place)
         if not channel:
-            self._world.turns.pause(self.place, lambda: bool(channel))
-        self.missing = None
-        sent, x = channel.popleft()
-        if sent != name:
-            raise rank_error(self.grid, source, f"sends {sent!r} where {name!r} is expected")
-        return x
+            return None
+        offer = channel.popleft()
+        if offer.name != name:
+            what = f"sends {offer.name!r} where {name!r} is expected"
+            raise rank_error(self.grid, source, what)
+        offer.taken = True
+        return (offer.x,)
 
     def flush(self) -> None:
-        """Wait until all that was sent has left: at once."""
+        """Return at once: an exchange has ended when it returns."""
 
     def wait(self, number: int, meeting: SimulatedCollective) -> None:
         """Let other ranks run until all of the group have joined the collective."""
@@ -132,6 +167,31 @@ class SimulatedMesh(RankMesh):
         if not meeting.is_done:
             self._world.turns.pause(self.place, lambda: meeting.is_done)
         self.waiting = None
+
+
+@dataclass(slots=True)
+class _Offer:
+    """A message that its target has taken, or is to take."""
+
+    target: int
+    name: str
+    x: Tensor
+    taken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Came:
+    """An exchange that has ended."""
+
+    tensors: Sequence[Tensor]
+
+    def wait(self, number: int) -> Tensor:
+        return self.tensors[number]
+
+
+def _goes_on(channels: Sequence[deque[_Offer]], kept: Sequence[_Offer]) -> bool:
+    """Whether something has come, or, where nothing is to come, all offers are taken."""
+    return any(channels) or (not channels and all(offer.taken for offer in kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +217,10 @@ class _World:
         self.grid = grid
         self._agreed: dict[tuple[int, int], tuple[int, Call]] = {}
         self._meetings: dict[tuple[tuple[str, int], tuple[int, ...]], SimulatedCollective] = {}
-        self._channels: dict[tuple[int, int], deque[tuple[str, Tensor]]] = {}
+        self._channels: dict[tuple[int, int], deque[_Offer]] = {}
 
-    def channel(self, source: int, target: int) -> deque[tuple[str, Tensor]]:
-        """The tensors under way from one rank to another, and their names."""
+    def channel(self, source: int, target: int) -> deque[_Offer]:
+        """The messages under way from one rank to another."""
         return self._channels.setdefault((source, target), deque())
 
     def agree(self, turn: tuple[int, int], place: int, call: Call) -> None:
@@ -183,12 +243,16 @@ class _World:
         return meeting
 
     def left(self, meshes: list[SimulatedMesh]) -> RankError:
-        """The error that a rank ended while another waits for it."""
+        """The error that a rank ended while another waits for it, or that all wait in a circle."""
         waits = [(mesh.waiting, mesh.place) for mesh in meshes if mesh.waiting is not None]
-        ended_ranks = [mesh for mesh in meshes if mesh.waiting is None and mesh.missing is None]
-        for mesh in meshes:
-            if mesh.missing is not None and (not waits or meshes[mesh.missing] in ended_ranks):
-                return self._unsent(mesh, mesh.missing)
+        stuck = [mesh for mesh in meshes if mesh.lacks is not None]
+        ended = {mesh.place for mesh in meshes if mesh.waiting is None} - {m.place for m in stuck}
+        lost = next((mesh for mesh in stuck if mesh.lacks in ended), None)
+        if lost is not None:
+            return RankError(lost.place, self._lack(lost))
+        if stuck and not waits:
+            details = [self._lack(mesh) for mesh in stuck[1:]]
+            return RankError(stuck[0].place, self._lack(stuck[0]), details)
         number, place = min(waits)  # the missing rank does not wait for anything earlier
         call = self._agreed[meshes[place].lane, number][1]
         group = self.grid.group(place, call.axis)
@@ -197,7 +261,10 @@ class _World:
         waiting = Progress(place, number + 1, str(call))
         return ended_early(self.grid, ended, meshes[ended].begun, waiting)
 
-    def _unsent(self, mesh: SimulatedMesh, source: int) -> RankError:
-        """The error that a rank waits for what another does not send."""
-        what = f"waits for what {self.grid.describe(source)} never sends"
-        return rank_error(self.grid, mesh.place, what)
+    def _lack(self, mesh: SimulatedMesh) -> str:
+        """Say what a rank waits for that another one does not send or receive."""
+        name = self.grid.describe
+        if mesh.missing is not None:
+            return f"{name(mesh.place)} waits for what {name(mesh.missing)} never sends"
+        assert mesh.untaken is not None
+        return f"{name(mesh.place)} sends what {name(mesh.untaken)} never receives"

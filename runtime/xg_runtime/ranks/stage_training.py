@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from xg_runtime.cells import SCHEDULES
 from xg_runtime.module import Arrays
 from xg_runtime.ranks.collectives import all_reduce
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.pipeline import Part, Pipeline
+from xg_runtime.stage_messages import scheduled_actions
 from xg_runtime.world import World
 
 
@@ -42,11 +42,11 @@ class StageTraining:
         cells = [Part(x, {loss: np.full((), weight, dtype)}, seed) for x, weight, seed in parts]
         stages, link = self.pipeline.stages, self.pipeline.link
         held: list[dict[str, Any]] = [{} for _ in stages]
-        order = SCHEDULES[self.schedule](link.ranks, len(cells), len(stages))[link.rank]
+        every = scheduled_actions(self.schedule, link.ranks, len(cells), len(stages))
         results, gradients = self.pipeline.step(
             params,
             cells,
-            order,
+            every[link.rank],
             lambda cell: world.holding(held[cell.turn], is_last=cell.part + 1 == len(cells)),
             wanted=loss,
         )

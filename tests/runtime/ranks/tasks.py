@@ -30,6 +30,7 @@ from xg_runtime.ranks import (
     start_all_reduce,
     start_reduce_scatter,
 )
+from xg_runtime.ranks.call import Incoming, Outgoing
 from xg_runtime.ranks.task import Answer, Json, Task
 
 X = np.ones((2, 3))
@@ -121,17 +122,18 @@ def passes(options: Json, arrays: Arrays) -> Answer:
     """Two stages: the first sends a part, does something that it should not, and sends another."""
     mesh = current()
     mesh.diverge("N_P")
+    first, again = (Outgoing(X, 1, "", opens) for opens in (True, False))
     if rank("N_P") == 0:
-        mesh.send(X, "N_P", 1)
+        mesh.exchange("N_P", [first], [])
         mesh.flush()
         Path(options["mark"]).write_text(str(time.time()), encoding="utf-8")
         _misbehave(options["how"])
         if options["how"] == "leaves":
             return Answer()
-        mesh.send(X, "N_P", 1)
+        mesh.exchange("N_P", [again], [])
     else:
-        mesh.receive("N_P", 0)
-        mesh.receive("N_P", 0)
+        for opens in (True, False):
+            mesh.exchange("N_P", [], [Incoming(0, "", opens)]).wait(0)
     mesh.flush()
     return Answer()
 

@@ -12,6 +12,7 @@ import pytest
 
 from xg_runtime.errors import NonFiniteError, RankError
 from xg_runtime.ranks import all_gather, all_reduce, rank, simulate, start_all_reduce
+from xg_runtime.ranks.call import Incoming, Outgoing
 from xg_runtime.ranks.mesh import current
 
 X = np.zeros((2, 3))
@@ -87,9 +88,9 @@ def test_is_told_with_both_ranks(name: str) -> None:
 def test_what_is_sent_is_what_is_expected() -> None:
     def body() -> None:
         if rank("N_T") == 0:
-            current().send(X, "N_T", 1, "dE")
+            current().exchange("N_T", [Outgoing(X, 1, "dE")], [])
         else:
-            current().receive("N_T", 0, "dP")
+            current().exchange("N_T", [], [Incoming(0, "dP")])
 
     with pytest.raises(RankError, match="rank 0 sends 'dE' where 'dP' is expected"):
         simulate({"N_T": 2}, body)

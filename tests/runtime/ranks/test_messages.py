@@ -1,8 +1,9 @@
-"""Tensors that one process sends to another arrive as they were, most in one message."""
+"""Messages between processes arrive as they were sent, and only the first one has a head."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,60 +12,48 @@ import pytest
 import torch
 from runtime.ranks.alone import rank_of
 
-from xg_runtime.ranks import messages
-from xg_runtime.ranks.messages import Lengths, receive, send
+from xg_runtime.errors import InputError
+from xg_runtime.ranks import messages, process_mesh
+from xg_runtime.ranks.call import Form, Incoming, Outgoing
+from xg_runtime.ranks.messages import Post
+from xg_runtime.ranks.process_mesh import ProcessMesh
 
 
 class _Line:
-    """Messages under way: as in gloo each is received at the length at which it was sent."""
+    """Messages under way, to this rank from itself; a room has the length of what comes."""
 
     def __init__(self) -> None:
-        self.messages: deque[torch.Tensor] = deque()
+        self.under_way: deque[torch.Tensor] = deque()
+        self.batches: list[int] = []
 
-    def isend(self, message: torch.Tensor, _: int) -> _Line:
-        self.messages.append(message)
-        return self
-
-    def irecv(self, room: torch.Tensor, _: int) -> _Line:
-        message = self.messages.popleft()
-        assert message.shape == room.shape
-        room.copy_(message)
-        return self
+    def post(self, batch: Sequence[Post], _: object) -> list[_Line]:
+        """Take the place of `messages.post`."""
+        self.batches += [len(batch)] if batch else []
+        for each in batch:
+            if each.is_send:
+                self.under_way.append(each.content.clone())
+            else:
+                content = self.under_way.popleft()
+                assert content.shape == each.content.shape
+                each.content.copy_(content)
+        return [self for _ in batch]
 
     def wait(self, timeout: timedelta) -> None:
+        """End at once."""
         assert timeout
 
 
 @pytest.fixture
 def line(monkeypatch: pytest.MonkeyPatch) -> _Line:
     line = _Line()
-    monkeypatch.setattr(messages, "_dist", line)
+    monkeypatch.setattr(process_mesh, "post", line.post)
     return line
 
 
-def test_a_third_message_of_one_length_comes_at_once(line: _Line) -> None:
-    there, here = Lengths(), Lengths()
-    counts: list[int] = []
-    for length in (3, 3, 3, 4, 3, 5, 5, 5, 0, 0, 0, 5, 3, 5):
-        sent = torch.randn(length)
-        send(sent, 1, "cpu", there)
-        counts.append(len(line.messages))
-        assert receive(0, "cpu", 1.0, here).equal(sent)
-        assert not line.messages
-    assert counts == [2, 2, 1, 2, 1, 2, 2, 1, 1, 1, 1, 2, 2, 2]
-
-
-def test_each_name_has_its_length(line: _Line) -> None:
-    """A gradient that two stages share is sent once a step, between messages of another length."""
-    counts: list[int] = []
-    with rank_of({"N_P": 2}, 0, "cpu") as mesh:
-        for _ in range(3):
-            for _ in range(4):
-                mesh.send(torch.ones(3), "N_P", 1)
-            mesh.send(torch.ones(7), "N_P", 1, "dE")
-            counts.append(len(line.messages))
-            line.messages.clear()
-    assert counts == [8, 6, 5]
+def pass_on(mesh: ProcessMesh, sent: Any, *, opens: bool, name: str = "") -> Any:  # noqa: ANN401
+    """Send to the other rank, and receive the same from it."""
+    mesh.exchange("N_P", [Outgoing(sent, 1, name, opens)], [])
+    return mesh.exchange("N_P", [], [Incoming(1, name, opens)]).wait(0)
 
 
 SENT: list[Any] = [
@@ -82,17 +71,56 @@ SENT: list[Any] = [
 
 @pytest.mark.parametrize("sent", SENT, ids=lambda x: f"{x.dtype}{list(x.shape)}")
 def test_what_arrives_is_what_was_sent(line: _Line, sent: Any) -> None:  # noqa: ANN401
-    there, here = Lengths(), Lengths()
-    for _ in range(3):  # in two messages, and then in one
-        given: Any = sent.clone() if isinstance(sent, torch.Tensor) else np.array(sent)
-        send(given, 1, "cpu", there)
-        given[...] = 0  # it is the sender's again
-        found: Any = receive(0, "cpu", 1.0, here)
-        assert type(found) is type(sent)
-        assert found.dtype == sent.dtype
-        assert tuple(found.shape) == tuple(sent.shape)
-        np.testing.assert_array_equal(_plain(found), _plain(sent))
-    assert not line.messages
+    with rank_of({"N_P": 2}, 0, "cpu") as mesh:
+        for opens in (True, False, False):
+            given: Any = sent.clone() if isinstance(sent, torch.Tensor) else np.array(sent)
+            mesh.exchange("N_P", [Outgoing(given, 1, "forward", opens)], [])
+            given[...] = 0  # it is the sender's again
+            found: Any = mesh.exchange("N_P", [], [Incoming(1, "forward", opens)]).wait(0)
+            assert type(found) is type(sent)
+            assert found.dtype == sent.dtype
+            assert tuple(found.shape) == tuple(sent.shape)
+            np.testing.assert_array_equal(_plain(found), _plain(sent))
+    assert not line.under_way
+
+
+def test_only_the_first_message_of_a_step_has_a_head(
+    line: _Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads: list[Form] = []
+
+    def read(message: torch.Tensor) -> Form:
+        heads.append(messages.read_head(message))
+        return heads[-1]
+
+    monkeypatch.setattr(process_mesh, "read_head", read)
+    with rank_of({"N_P": 2}, 0, "cpu") as mesh:
+        for rows in (4, 3):  # a step has a shape of its own
+            for part in range(3):
+                assert pass_on(mesh, torch.ones(rows, 2), opens=part == 0).shape == (rows, 2)
+        shared = torch.ones(5)
+        mesh.exchange("N_P", [Outgoing(shared, 1, "dE")], [])
+        found = mesh.exchange("N_P", [], [Incoming(1, "dE", like=shared)])
+        assert found.wait(0).tolist() == [1] * 5
+    assert [str(form) for form in heads] == ["float32 [4, 2]", "float32 [3, 2]"]
+    assert line.batches == [1] * (2 * 2 + 2 * 6 + 2)
+
+
+def test_sends_and_receives_of_one_time_are_one_batch(line: _Line) -> None:
+    with rank_of({"N_P": 2}, 0, "cpu") as mesh:
+        ways = [Outgoing(torch.ones(2), 1, "forward", True)], [Incoming(1, "forward", True)]
+        assert mesh.exchange("N_P", *ways).wait(0).tolist() == [1, 1]
+    assert line.batches == [2, 2]
+
+
+def test_microbatches_of_one_step_have_one_shape(line: _Line) -> None:
+    said = r"^all microbatches of a step need one shape; found float32 \[3\] after float32 \[4\]$"
+    with rank_of({"N_P": 2}, 0, "cpu") as mesh:
+        pass_on(mesh, torch.ones(4), opens=True)
+        with pytest.raises(InputError, match=said):
+            pass_on(mesh, torch.ones(3), opens=False)
+        with pytest.raises(InputError, match=r"^a rank sends float32, .*; found int16$"):
+            pass_on(mesh, torch.ones(3, dtype=torch.int16), opens=True)
 
 
 def _plain(x: Any) -> Any:  # noqa: ANN401
