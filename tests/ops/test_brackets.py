@@ -12,7 +12,12 @@ from xg.passes.resolve import resolve
 from xg.syntax import ast
 from xg.syntax.parse import parse
 
-WRITTEN = [op for op in ops.table().values() if not op.derived and op.family != "collective"]
+# The brackets of grad name values.
+WRITTEN = [
+    op
+    for op in ops.table().values()
+    if not op.derived and op.family != "collective" and op.brackets != "values"
+]
 LISTS = ("[S]", "[n=7]", "[S, D]", "[(S, D)]", "[..]", "[-1]")
 MAPS = ("[b, s, d -> b, d, s]", "[b, s, d -> b, s, (h=2, d)]")
 

@@ -130,7 +130,7 @@ Family = Literal[
 ]
 
 
-Brackets = Literal["", "axes", "new axes", "map", "new axes or map"]
+Brackets = Literal["", "axes", "new axes", "map", "new axes or map", "values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,9 @@ Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches),
 class Op:
     """An operator. The texts at the end are what ``xg ops`` and the documentation print.
 
-    `brackets` says whether a file may name axes behind it, or map them to others.
+    `brackets` says whether a file may name axes behind it, or map them to others; those of `grad`
+    name values. An operator that `differentiates` gives the gradients of its first operand, a loss,
+    by so many operands after it; the others are what its body reads.
     A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
     part what on the whole another body does. The body of one that `sums_over_ranks` does so where a
     nonlinear primitive needs the global value, in both passes. One that `is_adjoint` belongs to a
@@ -216,6 +218,7 @@ class Op:
     local: bool = False
     sums_over_ranks: bool = False
     is_adjoint: bool = False
+    differentiates: int = 0
     moves: Mapping[str, str] = field(default_factory=dict[str, str])
     limits: Callable[[Mapping[str, float]], Misuse | None] | None = None
     configure: Callable[[Use], Attrs] | None = None
@@ -391,7 +394,8 @@ def signature(op: Op) -> str:
     own = ", ".join(map(_spell_own, op.own))
     attached = "" if op.variadic else "".join(f"{attaching(op)}{name}" for name in data[1:])
     first = "x_1, x_2, …" if op.variadic else "".join(data[:1])
-    node = f"{op.glyph}({own})" if own else op.glyph
+    brackets = "[x, …]" if op.brackets == "values" else ""
+    node = f"{op.glyph}{brackets}" + (f"({own})" if own else "")
     chain = f"{first} -> {node}{attached}" if first else node
     return f"{chain} : {', '.join(op.outputs) or '…'}"
 

@@ -246,6 +246,7 @@ class _GraphRules:
         types = self.graph.types
         if any(value not in types for value in (*step.inputs, *step.outputs)):
             return  # reported with the tables
+        yield from self._differentiates(step)
         try:
             outputs = step.body(types).outputs
         except (ShapeError, Misuse) as error:
@@ -260,6 +261,18 @@ class _GraphRules:
                 yield f"gives {_name(value)} {found}"
             if not self._types_match(types[value], TensorType(out.shape, types[value].range)):
                 yield f"gives {TensorType(out.shape)}, but {_name(value)} is {types[value]}"
+
+    def _differentiates(self, step: Apply) -> Iterator[str]:
+        """A gradient of a loss reads the loss, which is one number, and what it is taken by."""
+        count, types = step.op.differentiates, self.graph.types
+        if count and (types[step.inputs[0]].shape or not types[step.inputs[0]].is_float):
+            yield f"is a gradient of {_name(step.inputs[0])}, which is not one float"
+        if count and (len(step.outputs) != count or len(step.inputs) <= count):
+            yield f"is a gradient by {count} values, and gives {len(step.outputs)}"
+        elif count:
+            for of, value in zip(step.outputs, step.inputs[1 : 1 + count], strict=True):
+                if not self._types_match(types[of], types[value]):
+                    yield f"gives {types[of]} as the gradient by {_name(value)}: {types[value]}"
 
     def _call(self, call: Call) -> Iterator[str]:
         if call.callee not in self.before:

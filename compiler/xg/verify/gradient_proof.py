@@ -19,6 +19,7 @@ from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
 from xg.verify.domains import StoppedModule, fitting_inputs, large_ranges, stops
 from xg.verify.edges.proof import EdgeProof, try_edges
+from xg.verify.inner_gradients import inner_rows
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
@@ -94,6 +95,8 @@ def prove(
     params, inputs, domain = _drawn(program, seed)
     zeros = prove_zeros(program.graphs, expected_zeros(program.graphs), _shared(program), seed)
     report = _differences(program, zeros, seed, kernels=kernels)
+    inner = inner_rows(program.graphs, params, inputs, seed)
+    report = gradcheck.Report((*report.rows, *inner), seed)
     computed = _computed(program, params, inputs, seed)
     references: dict[str, Reference] = {
         backend: _check_backend(

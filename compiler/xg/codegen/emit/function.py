@@ -179,7 +179,8 @@ def _skip_broadcast(arg: Expr, user: Expr) -> Expr:
     """Elementwise users repeat by themselves: the broadcast of an argument need not be made."""
     if arg.prim != "broadcast" or user.prim not in ARITHMETIC:
         return arg
-    whole = any(other.shape == user.shape and other.prim != "broadcast" for other in user.args)
+    arrays = (other for other in user.args if other.prim not in ("broadcast", "const"))
+    whole = any(other.shape == user.shape for other in arrays)  # a number is no array
     return arg.args[0] if whole else arg
 
 

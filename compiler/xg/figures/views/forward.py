@@ -229,7 +229,9 @@ class ForwardDrawing:
         made = set(own_tensors(step)) - set(own)
         arrows = [
             (value, operand_style(step, place))
-            for place, value in enumerate(step.inputs)
+            for place, value in enumerate(
+                step.inputs[:1] if step.op.differentiates else step.inputs
+            )
             if value not in own
         ]
         arrows.sort(key=lambda arrow: arrow[0] in made)
@@ -324,6 +326,29 @@ def rename_values(
     )
 
 
+def without_reads(graph: Graph) -> Graph:
+    """The graph with each gradient of a loss without the values that its body reads.
+
+    These are values between the loss and the variables that its box names.
+    """
+    if not any(isinstance(step, Apply) and step.op.differentiates for step in graph.steps):
+        return graph
+    return replace(graph, steps=tuple(map(_without_reads, graph.steps)))
+
+
+def _without_reads(step: Step) -> Step:
+    if not isinstance(step, Apply) or not step.op.differentiates:
+        return step
+    count = 1 + step.op.differentiates
+    op = replace(step.op, data=step.op.data[:count], forward=_no_body)
+    return replace(step, op=op, inputs=step.inputs[:count])
+
+
+def _no_body(*_: object, **__: object) -> object:
+    """Stand for the body of an operator that is drawn without all that it reads."""
+    raise AssertionError("a gradient is drawn as one box")
+
+
 def tagged_node(node: FigureNode, tags: Sequence[RichText]) -> FigureNode:
     """Return a node with what is sent for its parameters in a line of its own."""
     different = tuple(dict.fromkeys(tags))
@@ -347,7 +372,7 @@ def forward_drawing(
 
     Its inner_collectives are found here where they are not `known`.
     """
-    graph = with_own_parts(graph)
+    graph = without_reads(with_own_parts(graph))
     collectives = inner_collectives(graph) if known is None else known
     graph = with_inner_collectives(graph, collectives)
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))

@@ -188,6 +188,10 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
         axes = _names(notation.dims(step.inputs[0]), step.attrs["axes"])
         label = (*richtext.plain("Σ "), *richtext.listed_dimensions(axes))
         return FigureNode(node_id, node_kind, label, detail, title)
+    if op.differentiates:
+        by = [notation.symbol(value) for value in step.inputs[1 : 1 + op.differentiates]]
+        label = (*richtext.plain(f"{op.glyph}/{op.glyph}"), *_listed(by))
+        return FigureNode(node_id, node_kind, label, detail, title)
     repeated = notation.repeated(step) if op.glyph == "BC" else ()
     label = (StyledRun(op.glyph, sub=",".join(repeated)), *_along(step, notation))
     record = collective(op)
@@ -201,6 +205,12 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
     if given:
         label = (*label, *richtext.muted((StyledRun("("), *given, StyledRun(")"))))
     return FigureNode(node_id, node_kind, label, detail, title)
+
+
+def _listed(names: Sequence[RichText]) -> RichText:
+    """Return names with commas between them, several in parentheses."""
+    runs = [run for name in names for run in (*richtext.plain(", "), *name)][1:]
+    return (*richtext.plain("("), *runs, *richtext.plain(")")) if len(names) > 1 else tuple(runs)
 
 
 def _along(step: Apply, notation: Notation) -> RichText:

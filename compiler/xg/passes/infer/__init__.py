@@ -40,6 +40,7 @@ from xg.passes.infer.calls import (
 )
 from xg.passes.infer.checks import check_claims, check_kinds, shared_shapes
 from xg.passes.infer.errors import Mistyped, OperatorMisuse, StateMismatch
+from xg.passes.infer.gradients import expand_gradients
 from xg.syntax.spelling import greek_name
 
 # Graphs that were typed before: equal graphs, whose callees look the same, have equal types.
@@ -166,6 +167,9 @@ def infer_partly(
     problems.update(dict.fromkeys(opened))
     if not problems:
         problems.update((p, None) for p in too_many_operators(ordered))
+    if not problems:
+        ordered, refused = expand_gradients(ordered)
+        problems.update(dict.fromkeys(refused))
     return replace(program, graphs=ordered), tuple(problems)
 
 

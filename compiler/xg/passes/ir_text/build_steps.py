@@ -172,6 +172,7 @@ def _operator(
         outputs=tuple(map(str, text.outputs)),
         local="local" in text.flags,
         derived="derived" in text.flags,
+        differentiates=len(text.outputs) if "differentiates" in text.flags else 0,
         keeps_shape="keeps_shape" in text.flags,
     )
 

@@ -36,7 +36,8 @@ from xg.passes.ir_text.records import spell_attribute, spell_scalar
 
 
 Types = Mapping[Value, TensorType]
-FLAGS: Final = ("local", "derived", "keeps_shape")  # of an operator that is printed
+# Of an operator that is printed.
+FLAGS: Final = ("local", "derived", "keeps_shape", "differentiates")
 
 
 def quoted(text: str) -> str:

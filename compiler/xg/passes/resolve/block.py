@@ -29,7 +29,7 @@ from xg.passes.resolve.errors import (
 )
 from xg.passes.resolve.expressions import Mentions, start
 from xg.passes.resolve.hints import Beside, suggest_operand_param
-from xg.passes.resolve.nodes import apply_operator, call_again, first_call
+from xg.passes.resolve.nodes import apply_gradient, apply_operator, call_again, first_call
 from xg.passes.resolve.scope import BlockScope, Lookups, Request
 from xg.passes.resolve.size_errors import UnknownSize, told_once
 from xg.passes.resolve.statements import carries, declare_state, meant_zeros, remarks
@@ -233,6 +233,8 @@ def _read_node(
         except Refused as refused:
             place = Beside(scope, use, arriving, targets)
             raise suggest_operand_param(place, callee, refused) from None
+        if callee.brackets == "values":
+            return apply_gradient(scope, use, callee, data)
         return apply_operator(scope, use, callee, data, targets, peer)
     return first_call(scope, use, callee, _collect_operands(scope, use, arriving, matmul=False))
 

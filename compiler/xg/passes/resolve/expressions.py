@@ -75,6 +75,8 @@ class Mentions:
                 self.sizes.add(tree.axis.name)
             case ast.NodeUse() | ast.Call():
                 self.nodes.add(tree.operator.name)
+                if tree.operator.name == "grad" and tree.axes:
+                    self.values.update(_axis_names(tree.axes))
             case ast.Plan(block=block) | ast.Example(block=block):
                 self.nodes.add(block.name)
             case ast.Guard():

@@ -13,6 +13,7 @@ from xg.ir.op import Brackets, Op
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.tensor import Shape
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
+from xg.ops.grad import gradient
 from xg.passes.resolve.errors import (
     BadArgument,
     BadBrackets,
@@ -428,6 +429,32 @@ def apply_operator(
             pending=Pending(scope.reader.axes(use.axes, op.brackets), targets, peer),
         )
     )
+    return outputs
+
+
+def apply_gradient(
+    scope: BlockScope, use: ast.NodeUse, op: Op, data: Sequence[Value]
+) -> tuple[Value, ...]:
+    """Take the gradient of a loss by the values that the brackets name; return one for each."""
+    if use.repeat or use.instance:
+        raise Refused(_operator_as_call(use, op))
+    if use.over:
+        raise Refused(_over_operator(scope, use, op))
+    axes = use.axes
+    named = [item for item in axes.source if isinstance(item, ast.Axis)] if axes else []
+    if axes is None or axes.target is not None or len(named) < len(axes.source):
+        span = axes.span if axes else use.span
+        help = ("name them: `grad[x](loss) : dx`",)
+        raise Refused(BadArgument(span, "grad needs the values to differentiate by", help))
+    if len(data) != 1 or use.arguments:
+        help = ("the loss arrives by an arrow or in parentheses: `grad[x](loss)`",)
+        found = len(data) + len(use.arguments)
+        raise Refused(WrongOperands(use.span, op.glyph, _takes(1, ["loss"]), found, help=help))
+    variables = [scope.path(ast.Path(item.span, (item.name,))) for item in named]
+    outputs = scope.made(use.label, len(named), use.span, [f"d{item.name.name}" for item in named])
+    place = outputs[0].name or scope.place(op)
+    inputs = (*data, *variables)
+    scope.steps.append(Apply(gradient(len(named)), inputs, outputs, {}, use.span, place=place))
     return outputs
 
 

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import ONE, Dim, symbol
-from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Value, ports
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Step, Value, ports
 from xg.ir.known_sizes import SizeSources, implied_sizes
 from xg.ir.parameters import frozen_paths, join
 from xg.ir.prim import Expr
@@ -309,6 +309,26 @@ class Interpreter:
                 self._call(step, record)
             self._override(record.path, step.outputs, record.values)
         return record
+
+    def rerun(self, record: Record, changed: Mapping[Value, Array], last: Step) -> Record:
+        """Run a graph again up to a step, with some values of a run replaced by others.
+
+        Only the steps that depend on these are computed.
+        """
+        values = {**record.values, **changed}
+        again = replace(record, values=values, calls={}, reverse={})
+        differs = set(changed)
+        for step in record.graph.steps:
+            if not differs.isdisjoint(step.inputs):
+                if isinstance(step, Apply):
+                    self._apply(step, again, record.graph.types)
+                else:
+                    self._call(step, again)
+                values.update(changed)
+                differs.update(step.outputs)
+            if step is last:
+                break
+        return again
 
     def _dtype(self, inputs: Iterable[Array]) -> DType:
         """The type of the first parameter, else of the first float input."""

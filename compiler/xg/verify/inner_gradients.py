@@ -1,0 +1,78 @@
+"""Compare each gradient that a program takes in its forward pass with differences of its loss.
+
+The body of a ``grad[x](loss)`` is derived, and every backend computes it. So neither the gradients
+of the program nor a comparison of backends would notice a body that is the gradient of something
+else. Here x moves, and the interpreter computes the steps from x to the loss again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.ir.graph import Apply, IRProgram
+from xg.verify.reference.evaluate import Stopped
+from xg.verify.reference.interpret import Interpreter, Record
+from xg_runtime import gradcheck
+from xg_runtime.module import Arrays
+
+
+def inner_rows(
+    program: IRProgram, params: Arrays, inputs: Arrays, seed: int
+) -> tuple[gradcheck.Row, ...]:
+    """A row for each variable of each `grad`; in calls of one graph, of the first one."""
+    takers = {key for key, graph in program.graphs.items() if any(map(_is_taken, graph.steps))}
+    if not takers:
+        return ()
+    _, record = Interpreter(program, params, seed).forward(inputs)
+    rows: list[gradcheck.Row] = []
+    for run in record.runs():
+        if run.graph.key in takers:
+            takers.remove(run.graph.key)
+            steps = (step for step in run.graph.steps if isinstance(step, Apply))
+            inner = (_InnerGradient(program, params, seed, run, s) for s in steps if _is_taken(s))
+            rows += (row for each in inner for row in each.rows())
+    return tuple(rows)
+
+
+def _is_taken(step: object) -> bool:
+    return isinstance(step, Apply) and step.op.differentiates > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _InnerGradient:
+    """One `grad` in one run of its graph."""
+
+    program: IRProgram
+    params: Arrays
+    seed: int
+    run: Record
+    step: Apply
+
+    def rows(self) -> Iterator[gradcheck.Row]:
+        """Yield the comparison for each variable."""
+        loss, *others = self.step.inputs
+        variables = {str(v.name): v for v in others[: self.step.op.differentiates]}
+        noted = Stopped()
+        start = {name: self.run.values[value] for name, value in variables.items()}
+
+        def values(arrays: Arrays, stopped: Stopped) -> Record:
+            runner = Interpreter(self.program, self.params, self.seed, stopped=stopped)
+            changed = {variables[name]: array for name, array in arrays.items()}
+            return runner.rerun(self.run, changed, self.step)
+
+        values(start, noted)
+
+        def function(arrays: Arrays) -> Arrays:
+            return {"loss": values(arrays, noted.replayed()).values[loss]}
+
+        def gradient(arrays: Arrays, d_outputs: Arrays) -> Arrays:
+            computed = values(arrays, noted.replayed()).values
+            pairs = zip(variables, self.step.outputs, strict=True)
+            return {name: d_outputs["loss"] * computed[made] for name, made in pairs}
+
+        pairs = zip(variables, self.step.outputs, strict=True)
+        zeros = {n: "zero at this draw" for n, made in pairs if not self.run.values[made].any()}
+        of = loss.name or "…"
+        for row in gradcheck.check(function, gradient, start, zeros=zeros, seed=self.seed).rows:
+            yield replace(row, name=f"grad[{row.name}]({of})")
