@@ -115,7 +115,7 @@ SMALL: dict[
     ],
     "A8": [(net("X [B, D]) -> Y [B, 4, D/4]", "X -> R"), ["XG0401"])],
     "B3": [
-        (net(SQUARE.replace("Y [B, S, D]", "Y [B, D]"), "X -> pick[S](-1)"), ["XG0301"]),
+        (net(SQUARE.replace("Y [B, S, D]", "Y [B, D]"), "X -> pick[S](-1)"), []),
         (net(SQUARE.replace("Y [B, S, D]", "Y [B, 2, D]"), "X -> slice[S](-2, 0)"), ["XG0301"]),
     ],
 }

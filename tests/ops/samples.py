@@ -78,6 +78,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(B, S, D)}, {"index": number(0)}, axes("S")),
         Sample({"x": floats(B, S, D)}, {"index": D - 1}, axes("D")),
         Sample({"x": ints(B, S, below=V)}, {"index": S - 1}, axes("S")),
+        Sample({"x": floats(B, S)}, {"index": number(-1)}, axes("S")),
     ),
     "sum": (
         Sample({"x": floats(B, S, D)}, axes=axes("B, S")),

@@ -15,6 +15,7 @@ from xg.ir.use import Axis, AxisMap, Misuse
 from xg.ops import reshape
 
 BITS = number(2)
+TRIPLE = number(3)
 COUNTED = AxisMap(((Axis("-1", place=-1),),), None)
 BSD = floats(B, S, D)
 CASES = [
@@ -148,7 +149,7 @@ CASES = [
         Sample({"x": BSD, "gamma": floats(D)}, axes=axes("S")),
         "LN normalizes S numbers",
     ),
-    ("pick", Sample({"x": BSD}, {"index": number(-1)}, axes("S")), "pick takes position -1 of S"),
+    ("pick", Sample({"x": floats(B, TRIPLE)}, {"index": number(-4)}, COUNTED), "position -4 of 3"),
     ("pick", Sample({"x": BSD}, {"index": S}, axes("S")), "pick takes position S of S"),
     (
         "slice",
@@ -230,7 +231,7 @@ def test_advice_fits_the_shapes() -> None:
 def test_a_position_beyond_an_axis_is_told_the_last_one() -> None:
     with pytest.raises(Misuse) as refused:
         settle(ops.table()["pick"], Sample({"x": BSD}, {"index": S}, axes("S")))
-    assert refused.value.help == ("positions count from 0, the last one is S - 1",)
+    assert refused.value.help == ("positions count from 0, the last one is S - 1, or -1",)
 
 
 def test_equal_axes_are_answered_by_both_maps() -> None:

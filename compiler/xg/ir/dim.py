@@ -95,6 +95,11 @@ class Dim:
                 return monomial[0][0]
         return None
 
+    @property
+    def may_be_negative(self) -> bool:
+        """Whether some term is subtracted, as in S - 2."""
+        return any(coefficient < 0 for _, coefficient in self.terms)
+
     def symbols(self) -> tuple[str, ...]:
         """Every symbol once, in alphabetical order."""
         return tuple(sorted({name for monomial, _ in self.terms for name, _ in monomial}))

@@ -294,6 +294,12 @@ class Use:
             raise Misuse(message, help=(re.sub(r"\[\w+\]", f"[{meant}]", help, count=1),))
         return axes[0]
 
+    def position(self, name: str, axis: int) -> Dim:
+        """A position of an axis among the own arguments; a negative number counts from its end."""
+        place: Dim = self.own[name]
+        is_negative = place.constant is not None and place.constant < 0
+        return self.types[0].shape[axis] + place if is_negative else place
+
     def pointed_at(self) -> str:
         """The axis that integers of the second operand point along, "" if none says so."""
         shape, below = self.types[0].shape, self.types[-1].range

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.ir.dim import Dim
+from xg.ir.dim import ZERO, Dim
 from xg.ir.op import AtMost, Op
 from xg.ir.prim import Expr, cut, reshape
 from xg.ir.tensor import TensorType
@@ -15,13 +15,13 @@ from xg.ir.use import Attrs, Data, Length, Misuse, Use
 def configure(use: Use) -> Attrs:
     """`axis` counted from the end, and `index`."""
     axis = use.one_axis("pick takes one position of one axis", "name it: pick[S](0)")
-    length, index = use.types[0].shape[axis], use.own["index"]
+    length, index = use.types[0].shape[axis], use.position("index", axis)
     left, place = (length - index).constant, index.constant
     if (left is not None and left < 1) or (place is not None and place < 0):
-        last = use.sizes.fold(length - 1)
+        last, written = use.sizes.fold(length - 1), use.sizes.fold(use.own["index"])
         raise Misuse(
-            f"pick takes position {use.sizes.fold(index)} of {use.sizes.fold(length)}",
-            help=(f"positions count from 0, the last one is {last}",),
+            f"pick takes position {written} of {use.sizes.fold(length)}",
+            help=(f"positions count from 0, the last one is {last}, or -1",),
         )
     return {"axis": axis, "index": index}
 
@@ -30,7 +30,10 @@ def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
     """The position must be there."""
     axis: int = attrs["axis"]
     length = types[0].shape[axis]
-    return (AtMost(attrs["index"] + 1, length, "pick takes a position of its axis"),)
+    index: Dim = attrs["index"]
+    why = "pick takes a position of its axis"
+    first = (AtMost(ZERO, index, why),) if index.may_be_negative else ()
+    return (*first, AtMost(index + 1, length, why))
 
 
 def forward(x: Expr, *, axis: int, index: Dim) -> Expr:
@@ -50,7 +53,8 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     facts=facts,
-    meaning="takes one position of the axis in brackets, which is gone from the result",
+    meaning="takes one position of the axis in brackets, which is gone from the result; "
+    "-1 is the last",
     formula="Y = X[.., i, ..]",
     gradient="dX = dY at position i, 0 elsewhere",
     source="Dosovitskiy et al. 2020: the class token",

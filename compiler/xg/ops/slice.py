@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from xg.ir.dim import ZERO, Dim
@@ -16,15 +17,18 @@ def configure(use: Use) -> Attrs:
     """`axis` counted from the end, `start` and `stop`."""
     axis = use.one_axis("slice takes a stretch of one axis", "name it: slice[S](0, n)")
     length = use.types[0].shape[axis]
-    start, stop = use.own["start"], use.own["stop"]
+    start, stop = use.position("start", axis), use.position("stop", axis)
     for part, whole in ((ZERO, start), (start, stop), (stop, length)):
         beyond = (part - whole).constant
-        if beyond is not None and beyond > 0:
-            first, last, size = (str(use.sizes.fold(dim)) for dim in (start, stop, length))
-            whole_axis = f"positions count from 0, slice[{size}](0, {size}) is all of them"
-            from_end = (stop.constant or 0) < 0
-            but = (f"all but the last: slice[{size}]({first}, {size} - {last[1:]})",)
-            help = (whole_axis, *(but if from_end else ()))
+        written = use.own["start"].constant, use.own["stop"].constant
+        nothing = written[1] == 0 and (written[0] or 0) < 0  # -2 to 0, from the end to the start
+        if nothing or (beyond is not None and beyond > 0):
+            ends = use.own["start"], use.own["stop"], length
+            first, last, size = (str(use.sizes.fold(dim)) for dim in ends)
+            help = (
+                f"positions count from 0, slice[{size}](0, {size}) is all of them",
+                f"negative ones count from the end, slice[{size}](-2, {size}) is the last two",
+            )
             raise Misuse(f"slice takes positions {first} to {last} of {size}", help=help)
     return {"axis": axis, "start": start, "stop": stop}
 
@@ -34,7 +38,9 @@ def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
     axis: int = attrs["axis"]
     length = types[0].shape[axis]
     why = "slice takes a stretch of its axis"
-    return AtMost(attrs["start"], attrs["stop"], why), AtMost(attrs["stop"], length, why)
+    ends: list[Dim] = [attrs["start"], attrs["stop"], length]
+    first = [ZERO] if ends[0].may_be_negative else []
+    return tuple(AtMost(*pair, why) for pair in pairwise([*first, *ends]))
 
 
 def forward(x: Expr, *, axis: int, start: Dim, stop: Dim) -> Expr:
@@ -52,7 +58,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     facts=facts,
-    meaning="takes the positions a … b-1 of the axis in brackets",
+    meaning="takes the positions a … b-1 of the axis in brackets; negative ones count from its end",
     formula="Y = X[.., a : b, ..]",
     gradient="dX = dY at positions a … b-1, 0 elsewhere",
     source="the gradient of C",

@@ -140,6 +140,17 @@ FORMULAS: dict[str, tuple[Sample, str]] = {
     "op F(x [.., S, D]) = x * argmax[S](x)": (
         Sample(X), "x * x.argmax(axis=-2)[:, None]",
     ),
+    "op F(x [.., S]; a) = x * 0.9^range[S] + a^(1 - range[S])": (
+        Sample(X, {"a": 2}), "x * 0.9 ** np.arange(7) + 2.0 ** (1 - np.arange(7))",
+    ),
+    "op F(t [..]; K) = cos(t * 100^(-range[K]/K))": (
+        Sample({"t": floats(B, S)}, {"K": number(4)}),
+        "np.cos(t[..., None] * 100 ** (-np.arange(4) / 4))",
+    ),
+    "op F(t [B, S]; K, D) = t * range[K] - sum[K](range[K]) * range[D]": (
+        Sample({"t": floats(B, S)}, {"K": number(4), "D": number(2)}),
+        "t[..., None, None] * np.arange(4)[:, None] - 6 * np.arange(2)",
+    ),
     "op F(x, y) = x + y": (Sample({**X, "y": floats(B, S, D)}), "x + y"),
 }  # fmt: skip
 

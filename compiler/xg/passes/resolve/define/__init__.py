@@ -12,12 +12,12 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.dim import ONE, number, symbol
+from xg.ir.dim import ONE, Dim, number, symbol
 from xg.ir.op import Op
 from xg.ir.prim import Expr, const, integer, iota, operand, reshape, transpose, where
 from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape
-from xg.ir.use import Attrs, Data, Misuse, Number, Own, Tensor, Use
+from xg.ir.use import Attrs, Data, Length, Misuse, Number, Own, Tensor, Use
 from xg.passes.resolve.define.errors import (
     BadSignature,
     FunctionAndOp,
@@ -209,10 +209,8 @@ class Trace:
         axis = item.name.name if isinstance(item, ast.Axis) and item.size is None else ""
         if axis not in self.lengths or axis == REST or len(call.arguments) > 1:
             where = "S an axis of an operand: op f(x [.., S]) = …"
-            other = (
-                axis and axis != REST and f"op {self.signature.operator}(…, i [{axis}] in {axis})"
-            )
-            help = (f"along {axis} positions are an operand: {other}, with range({axis})",)
+            other = axis and axis != REST and f"op {self.signature.operator}(…; {axis})"
+            help = (f"each use gives the length of another axis: {other}",)
             form = f"range[S] or range[S](START), {where}"
             raise Wrong(WrongArguments(call.span, form, help if other else ()))
         first = call.arguments[0].value if call.arguments else None
@@ -220,6 +218,7 @@ class Trace:
         if not (isinstance(start, Scalar) and start.is_integral):
             what = "a start made of sizes and whole numbers"
             raise Wrong(WrongArguments((first or call).span, what))
+        self.read.add(axis)
         (place,) = self._places(axis)
         length = self.lengths[axis][0]
         positions = iota(length, start.as_dim())
@@ -245,7 +244,8 @@ def trace(
     numbers: Mapping[str, Scalar],
 ) -> Trace:
     """The body on these operands (in the order of a use); raises Wrong."""
-    lengths = signature.bind([expr.shape for expr in operands], str)
+    made: Lengths = {axis: (numbers[axis].as_dim(),) for axis in signature.made}
+    lengths = {**signature.bind([expr.shape for expr in operands], str), **made}
     body_values = {
         slot.name: _arrange(expr, slot, signature, lengths)
         for slot, expr in zip(signature.slots, operands, strict=True)
@@ -384,16 +384,20 @@ def _operator(
 ) -> Op:
     is_mask = rehearsal.is_comparison
 
-    def forward(*operands: Expr, **attrs: Scalar) -> Expr:
-        numbers = {name: attrs[name] for name in signature.numbers}  # without the mask's range
-        return finish(trace(definition, signature, operands, numbers), signature)
+    def numbers(attrs: Attrs) -> dict[str, Scalar]:
+        """The own numbers, without the mask's range; a length is a number too."""
+        values = {name: attrs[name] for name in signature.numbers}
+        return {name: size(v) if isinstance(v, Dim) else v for name, v in values.items()}
+
+    def forward(*operands: Expr, **attrs: Scalar | Dim) -> Expr:
+        return finish(trace(definition, signature, operands, numbers(attrs)), signature)
 
     def configure(use: Use) -> Attrs:
         signature.check_ranges(use.types)
         signature.bind([type_.shape for type_ in use.types], use.spell)
         operands = _operands(signature, [type_.shape for type_ in use.types])
         try:
-            trace(definition, signature, operands, use.own)
+            trace(definition, signature, operands, numbers(use.own))
         except Wrong as wrong:  # numbers that do not work, such as a divisor 0
             raise Misuse(wrong.problem.diagnostic().message) from None
         return {**use.own, "range": number(2)} if is_mask else use.own
@@ -427,6 +431,8 @@ def _output_name(taken: Sequence[str]) -> str:
 def _own(own: ast.Own, signature: DefinedSignature) -> Own:
     if own.shape is not None:
         return Tensor(own.name.name)
+    if own.name.name in signature.made:
+        return Length(own.name.name)
     if own.default is None:
         return Number(own.name.name)
     empty = DefinedSignature(signature.operator, (), (), ())

@@ -171,6 +171,14 @@ class BadExponent(ProblemAt):
     fix = "exp(y * log(x)) is x^y"
 
 
+class BadBase(ProblemAt):
+    """A power of a number that is not above 0, whose exponent is a tensor."""
+
+    code = "XG0258"
+    title = "only a number above 0 has a power for each position"
+    fix = "signs that alternate are 1 - 2*(i - 2*floor(i/2)), where i = range[S]"
+
+
 class UndefinedNumber(ProblemAt):
     """A number without a finite value, such as `1/0` or `sqrt(0 - 1)`."""
 

@@ -24,6 +24,7 @@ from xg.ir.prim import (
     binary,
     const,
     cumsum,
+    exp,
     integer,
     log_one_plus_exp,
     log_sum_exp,
@@ -37,6 +38,7 @@ from xg.ir.scalar import Scalar, as_scalar, function
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Misuse
 from xg.passes.resolve.define.errors import (
+    BadBase,
     BadExponent,
     BadSignature,
     MisplacedComparison,
@@ -217,9 +219,14 @@ def _axis(item: ast.AxisItem, x: BodyValue) -> str:
 
 
 def power(base: BodyValue, exponent: BodyValue, written: ast.Power) -> BodyValue:
-    """``base ^ exponent``; the exponent must be a number."""
-    if not isinstance(exponent.value, Scalar):
-        raise Wrong(BadExponent(written.exponent.span))
+    """``base ^ exponent``; one of them must be a number, a base of tensors above 0."""
+    if isinstance(exponent.value, Expr):
+        if isinstance(base.value, Expr):
+            raise Wrong(BadExponent(written.exponent.span))
+        if base.value.constant is not None and base.value.constant <= 0:
+            raise Wrong(BadBase(written.base.span))
+        factor = function("log", base.value)
+        return BodyValue(exp(as_float(exponent.value) * factor), exponent.axes)
     value = as_float(base.value) if isinstance(base.value, Expr) else base.value
     return BodyValue(value**exponent.value, base.axes)
 
@@ -253,12 +260,16 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class DefinedSignature:
-    """All operands (data, then own tensors), names of own numbers, and every axis in its order."""
+    """All operands (data, then own tensors), names of own numbers, and every axis in its order.
+
+    Each axis that is `made` has its length from an own argument of its name.
+    """
 
     operator: str
     data: tuple[Slot, ...]
     tensors: tuple[Slot, ...]
     numbers: tuple[str, ...]
+    made: tuple[str, ...] = ()
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -269,7 +280,7 @@ class DefinedSignature:
     def axes(self) -> tuple[str, ...]:
         """Every axis once."""
         names = dict.fromkeys(axis for slot in self.slots for axis in slot.axes)
-        return tuple(sorted(names, key=lambda axis: axis != REST))
+        return (*sorted(names, key=lambda axis: axis != REST), *self.made)
 
     def check_ranges(self, types: Sequence[TensorType]) -> None:
         """Raise Misuse for integers of another range than the signature says."""
@@ -364,15 +375,35 @@ def read(definition: ast.OpDef) -> DefinedSignature:
         data=tuple(_data(port) for port in definition.data),
         tensors=tuple(_tensor(own, own.shape) for own in definition.own if own.shape),
         numbers=tuple(_number(own) for own in definition.own if not own.shape),
+        made=_made_axes(definition),
     )
     _refuse_names_of_axes(definition, signature)
     return signature
 
 
+def _made_axes(definition: ast.OpDef) -> tuple[str, ...]:
+    """The own numbers along which the expression counts positions: `range[D]` makes an axis."""
+    counted = {
+        item.name.name
+        for tree in (definition.body, *definition.bindings)
+        for part in ast.walk(tree)
+        if isinstance(part, ast.Call) and part.operator.name == "range" and part.axes
+        for item in part.axes.source
+        if isinstance(item, ast.Axis)
+    }
+    numbers = (own for own in definition.own if not own.shape and not own.words)
+    made = tuple(own for own in numbers if own.name.name in counted)
+    for own in made:
+        if own.default is not None:
+            what = f"{own.name.span.text} is the length of an axis, which each use gives"
+            raise Wrong(BadSignature(own.span, what, ("leave its default out",)))
+    return tuple(own.name.name for own in made)
+
+
 def _refuse_names_of_axes(definition: ast.OpDef, signature: DefinedSignature) -> None:
     """Refuse `op F(x [.., D]; D = 3) = x * D`, where D is a length as well."""
     for part in (*definition.data, *definition.own, *definition.bindings):
-        if part.name.name in signature.axes:
+        if part.name.name in signature.axes and part.name.name not in signature.made:
             name, operator = part.name.span.text, signature.operator
             what = f"{name} is an axis of {operator}, and in an expression its length"
             help = (f"give {'the part' if isinstance(part, ast.Binding) else 'this'} another name",)
