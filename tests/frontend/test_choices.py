@@ -304,3 +304,29 @@ def test_an_option_that_a_block_does_not_read_is_refused() -> None:
     assert all(not settings for block, settings in met if block == "Alone")
     for block, settings in met:
         type_project(project, block, settings)
+
+
+SHARED = """\
+use GQA, Llama from llama
+mesh N_W = 4
+plan P of GQA {
+    W_K, W_V [D, N_KV*D_h/N_W]
+}
+"""
+
+
+@pytest.mark.parametrize("block", ["GQA", "Llama"])
+def test_a_block_of_a_used_file_is_checked_under_plans(block: str, tmp_path: Path) -> None:
+    """As `xg cost` and `xg verify` say it: two heads on four ranks."""
+    (tmp_path / "shared.xg").write_text(SHARED, encoding="utf-8")
+    project = read_project(tmp_path / "shared.xg")
+    for plan in (None, "P"):
+        (found,) = check_choices(project, block, {"N_KV": 2}, plan)
+        assert found.message == "N_KV = 2 is not divisible by N_W = 4"
+        assert check_choices(project, block, {"N_KV": 4}, plan) == ()
+
+
+def test_a_file_without_blocks_compiles_the_only_one_that_it_takes() -> None:
+    assert xg.compile(source="use Llama from llama").graphs.main.block == "Llama"
+    with pytest.raises(DiagnosticError, match="has no block of its own to compile"):
+        xg.compile(source="use GQA, Llama from llama")

@@ -11,7 +11,7 @@ from sharding.ranks import Arrays, interpreted
 
 import xg
 from xg.frontend.project import parse_project, read_project
-from xg.verify.plan_proof import prove_ranks
+from xg.verify.plan_proof import prepared, prove_ranks, select_proofs
 from xg.verify.reference.interpret import initial
 
 NET = """\
@@ -292,8 +292,11 @@ def test_parameters_of_a_cell_are_sent_once_for_all_rounds(plan: str, kernels: b
 def test_a_selective_state_space_is_trained_on_parts_of_the_batch(name: str, block: str) -> None:
     text = f"use {block} from {name}\nmesh N_D = 2\nplan DP of {block} {{ ids, t [B/N_D, S] }}\n"
     project = parse_project(text.encode())
-    proof = prove_ranks(project, block, "DP", {"N_L": 1}, 0, exact=False)
-    assert proof.passed
+    ((found, plan, settings),) = select_proofs(project, None, "DP", {"N_L": 1})
+    assert (found, plan) == (block, "DP")
+    assert prove_ranks(project, block, plan, settings, 0, exact=False).passed
+    edges = prepared(project, block, plan, {**settings, "S": 1})
+    assert max(edges.case.sizes.values()) < 100
 
 
 # ---- states that begin at a number ---------------------------------------------------------------

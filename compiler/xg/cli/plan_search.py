@@ -41,7 +41,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import compile_typed
 from xg.frontend.plan_in_choices import check_parallel, plans_of
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, shape_project, type_project
+from xg.frontend.typed import Settings, named_block, shape_project, type_project
 from xg.ir.graph import IRProgram
 from xg.ir.placement import axes_over, is_zigzag
 from xg.ir.plan import ROUNDS, Plan
@@ -486,7 +486,7 @@ _HEAD = ("plan", "mesh", "parts", "computing", "sending", "waiting", "step", "he
 
 def lines(found: FoundPlans, wish: Wish) -> Iterator[str]:
     """The best, or what is nearest to fitting."""
-    block = wish.project.main.blocks[-1].name.name if wish.block is None else wish.block
+    block = named_block(wish.project, wish.block).name.name
     ranks = "1 rank" if wish.ranks == 1 else f"{wish.ranks} ranks"
     where = f"{ranks} of {wish.cluster.inside.name} with {_bytes(wish.memory)}"
     yield (

@@ -230,10 +230,10 @@ def checked(
     try:
         if block is None:
             checker.check_file()
-        elif block in [each.name.name for each in project.main.blocks]:
-            checker.check([block])
         else:
-            type_project(project, block, settings)  # which says what is missing
+            if block not in [each.name.name for each in project.main.blocks]:
+                type_project(project, block, settings)  # which says what is missing
+            checker.check([block])
         checker.check_examples(block)
     except DiagnosticError as error:
         checker.add(error.diagnostics)
@@ -286,6 +286,8 @@ def choices_to_meet(
     """
     checker = _Checker(project, settings or {})
     checker.asked = block
+    if block is None and not project.main.blocks:
+        block = named_block(project, None).name.name
     blocks = [each.name.name for each in reversed(project.main.blocks)]
     checker.check(blocks if block is None else [block])
     if checker.has_errors:

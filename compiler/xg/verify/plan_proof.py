@@ -376,8 +376,8 @@ def select_proofs(
     declared = project.main.plan_decls
     plans = list(dict.fromkeys(each.name.name for each in declared)) if plan is None else [plan]
     met: set[Span] = set()
-    blocks = project.main.blocks[::-1] if block is None else [named_block(project, block)]
-    for each_block in blocks:
+    blocks = project.main.blocks[::-1] if block is None else ()
+    for each_block in blocks or (named_block(project, block),):
         name = each_block.name.name
         if each_block.span in met and not takes_own(each_block, settings):
             continue

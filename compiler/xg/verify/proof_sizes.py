@@ -490,23 +490,35 @@ class _Search:
         yield from _exchanges(primes, names)
 
     def _is_valid(self, primes: Numbers, *, apart: bool = False) -> bool:
-        """Whether bounds hold (S and S_max), means and loops are over enough, and axes differ."""
+        """Whether bounds hold (S and S_max), means and loops are over enough, and axes differ.
+
+        A length that is settled is as it is: it must not keep other lengths from being small.
+        """
         numbers = self._values(primes)
         bounded = all(
             low.evaluate(numbers) <= high.evaluate(numbers) for low, high in self.facts.bounds
         )
-        enough = all(dim.evaluate(numbers) >= LEAST_MEAN for dim in self.facts.means)
-        enough &= all(dim.evaluate(numbers) >= LEAST_ROUNDS for dim in self.facts.rounds)
+        means, rounds = (
+            [dim.evaluate(numbers) for dim in dims if not self._is_settled(dim)]
+            for dims in (self.facts.means, self.facts.rounds)
+        )
+        enough = all(n >= LEAST_MEAN for n in means) and all(n >= LEAST_ROUNDS for n in rounds)
         enough &= all(_exists(scalar, numbers) for scalar in self.facts.numbers)
         return bounded and enough and (not apart or self._apart(numbers))
 
     def _apart(self, numbers: Numbers) -> bool:
         """Whether axes of one tensor that differ as sizes differ in length, and none is trivial."""
         for shape in self.facts.shapes:
-            lengths = [dim.evaluate(numbers) for dim in shape]
-            if len(set(lengths)) < len(lengths):
+            lengths = [dim.evaluate(numbers) for dim in shape if not self._is_settled(dim)]
+            settled = {dim.evaluate(numbers) for dim in shape if self._is_settled(dim)}
+            if len(set(lengths) - settled) < len(lengths):
                 return False
-        return all(dim.constant or dim.evaluate(numbers) > 1 for dim in self.facts.dims)
+        free = (dim for dim in self.facts.dims if not self._is_settled(dim))
+        return all(dim.evaluate(numbers) > 1 for dim in free)
+
+    def _is_settled(self, dim: Dim) -> bool:
+        """Whether no prime changes a size."""
+        return self.fixed.keys() >= {*dim.symbols()}
 
     def _effort(self, primes: Numbers) -> int:
         """About how much is computed: one pass for every scalar that is moved."""

@@ -168,6 +168,16 @@ def test_a_loop_goes_far_enough_for_all_that_is_done_between_rounds() -> None:
     assert verification_sizes(xg.compile(path).graphs, {})["S"] >= LEAST_ROUNDS
 
 
+def test_a_length_that_is_set_leaves_the_others_small() -> None:
+    """With one position a loop is too short and axes of length 1 are equal: it stays so."""
+    path = next(path for path in DIAGRAMS if path.stem == "mamba2")
+    program = xg.compile(path)
+    free = verification_sizes(program.graphs, {})
+    short = verification_sizes(program.graphs, {"S": 1})
+    assert short["S"] == 1
+    assert max(short.values()) <= 2 * max(free.values())
+
+
 NUMBERS = {
     "e = D/2": ("", "scale(e)"),
     "1/(D - 3)": ("", "scale(1/(D - 3))"),

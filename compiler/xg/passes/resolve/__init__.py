@@ -290,11 +290,15 @@ def _with_own_sizes(program: IRProgram, numbers: Mapping[str, int]) -> IRProgram
 
 
 def entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
-    """The block of this name, of the file or taken from another; without a name the last one."""
+    """The block of this name, of the file or taken from another.
+
+    Without a name it is the last one, or the only one that a file without blocks takes.
+    """
     own = [block.name.name for block in module.blocks]
     taken = [taken.name for use in module.uses for taken in use.names]
     refusal = NoBlock(module.span.source.name, name, tuple(own or taken))
-    entry = name if name is not None else next(reversed(own), None)
+    last = own[-1] if own else taken[0] if len(taken) == 1 else None
+    entry = name if name is not None else last
     place: ast.Module | None = module
     while place is not None:
         for block in place.blocks:
