@@ -40,7 +40,7 @@ from xg.figures.views.inner_collectives import collective_name, prices, sum_line
 from xg.figures.views.notation import Notation, in_order
 from xg.figures.views.overview import Gradients, Naming, gradients, with_gradients
 from xg.figures.views.sketch import Move, Sent, Sketch, sent_tags, sketches, sums
-from xg.figures.views.steps import gpus, plan_name
+from xg.figures.views.steps import gpus, plan_name, stages_of_rows
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, Monomial, product
 from xg.ir.graph import Apply, Graph, IRProgram, Step
@@ -231,6 +231,7 @@ def _draw(known: Mapping[str, Sketch], ranks: IRProgram, rank: Rank, flowing: Gr
     """Draw the column of one rank."""
     opener = BlockExpander(known, rank)
     drawing = opener.drawing(ranks.entry, called=False)
+    drawing = replace(drawing, notation=replace(drawing.notation, stages=stages_of_rows(ranks)))
     sources = drawing.sources()
     pieces = opener.pieces(ranks.entry, drawing)
     results = drawing.results()
@@ -376,4 +377,4 @@ def _group_remark(axis: str, mesh: Mapping[str, int]) -> RichText:
 def _subtitle(ranks: IRProgram) -> str:
     """Return `tensor parallel with 3 GPUs`, `data and tensor parallel with 2 × 3 GPUs`."""
     name = plan_name(ranks.plan) if ranks.plan else "overall flow"
-    return f"{name} with {gpus(ranks.mesh)}"
+    return f"{name} with {gpus(ranks.mesh)}{' in each stage' if stages_of_rows(ranks) else ''}"

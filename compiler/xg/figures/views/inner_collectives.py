@@ -50,6 +50,9 @@ def sum_line(glyph: str, axis: str) -> tuple[RichText, ...]:
 
 def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
     """Return the cost lines of a collective over this number of elements."""
+    price = BY_GLYPH[glyph].price
+    if price and price.route == "peer":
+        return ((*dimension(volume), *plain(" each way")),)
     axes = mesh_axes(axis)
     others = (*plain("("), *axes, *plain(" − 1)"))
     below = (*plain("("), *axes, *plain(")")) if len(axes_over(axis)) > 1 else axes

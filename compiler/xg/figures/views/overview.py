@@ -22,7 +22,8 @@ from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, a
 from xg.figures.views.backward import read_cotangents, unused_note, with_words
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, rename_values
 from xg.figures.views.notation import Notation
-from xg.figures.views.steps import call_name, plan_name, stages_of_rows, times
+from xg.figures.views.pipeline import Staged, with_stages
+from xg.figures.views.steps import call_name, plan_name, times
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 
 # The calls that an overview opens; equal names in them get the names of the calls as indices.
@@ -136,10 +137,14 @@ def overview_figure(
 ) -> Figure:
     """Return the overall flow of a program's entry block.
 
-    Calls are opened to a depth; without one, those of repeated blocks that call others.
+    Calls are opened to a depth; without one, those of repeated blocks that call others, but none
+    of a pipeline, which is drawn in stages.
     """
+    flowing = with_gradients(program)
+    staged = with_stages(program)
+    program, depth = staged.program, 0 if staged.stages and depth is None else depth
     graph = program.main
-    drawing = forward_drawing(graph, program.graphs, stages=stages_of_rows(program))
+    drawing = forward_drawing(graph, program.graphs, tags=staged.tags)
     sources = drawing.sources()
     steps = drawing.steps()
     level = Level.of(program, depth)
@@ -150,7 +155,7 @@ def overview_figure(
     operations = [operation for part in parts for operation in part.operations]
     inner = {copy: known for part in parts for copy, known in part.inner.items()}
     begun = [one for part in parts for one in part.begun]
-    naming = Naming(drawing.notation, inner, with_gradients(program))
+    naming = Naming(drawing.notation, inner, flowing)
     results = drawing.results()
     arranged = arrange(sources, operations, results, naming)
     return Figure(
@@ -162,9 +167,26 @@ def overview_figure(
             *arranged.edges,
             *gradients(arranged, (*sources, *begun, *results), operations, naming, drawing.tensors),
         ),
-        (*_drawn_groups(_groups(parts), arranged), *_lanes(levels, arranged)),
+        (
+            *_drawn_groups((*_stages(staged, steps, parts), *_groups(parts)), arranged),
+            *_lanes(levels, arranged),
+        ),
         legend,
     )
+
+
+def _stages(
+    staged: Staged, steps: Sequence[Step], parts: Sequence[_StepDrawing]
+) -> Iterator[FigureGroup]:
+    """Yield the frames of a pipeline's stages."""
+    for number, stage in enumerate(staged.stages):
+        inside = (
+            part
+            for step, part in zip(steps, parts, strict=True)
+            if not stage.results.isdisjoint(step.outputs)
+        )
+        nodes = tuple(node for part in inside for node in part.nodes())
+        yield FigureGroup(f"stage {number}", stage.label, nodes)
 
 
 _Drawn = tuple[Notation, Mapping[Step, Sequence[DrawnOperation]]]  # a block and what it does itself
@@ -188,6 +210,13 @@ class _StepDrawing:
     sources: Sequence[Terminal] = ()
     begun: Sequence[Terminal] = ()
     levels: Sequence[_Drawn] = ()
+
+    def nodes(self) -> Iterator[str]:
+        """Yield the ids of all its nodes."""
+        yield from (source.node.id for source in self.sources)
+        for one in self.operations:
+            yield from (node.id for node, _ in one.beside)
+            yield one.node.id
 
 
 def _subtitle(program: IRProgram) -> str:

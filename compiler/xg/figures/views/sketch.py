@@ -350,7 +350,7 @@ def sends(step: object) -> bool:
 def communication_node(step: Apply, node_id: str, notation: Notation) -> FigureNode:
     """Return a collective's box, with its cost."""
     label = collective_name(step.op.glyph, collective_axis(step))
-    title = f"{step.op.name}: {step.op.formula}"
+    title = ": ".join(filter(None, (step.op.name, step.op.formula)))
     lines = (*_sum_line(step, notation), *costs(step, notation))
     return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines, title=title)
 

@@ -278,7 +278,7 @@ def call_name(call: Call, graph: Graph, graphs: Mapping[str, Graph]) -> RichText
     have a call of that title under another name: a name that only says the title again is left out.
     """
     title = _title(call, graphs)
-    is_shared = sum(other.path == call.path for other in graph.calls) > 1
+    is_shared = sum(one.path == call.path and one.first == call.first for one in graph.calls) > 1
     if len(_sisters(call, graph, graphs)) < 2:
         every = (other for one in graphs.values() for other in _sisters(call, one, graphs))
         if len({other.path for other in every}) < 2 or call.path.casefold() == title.casefold():
@@ -298,9 +298,17 @@ def _title(call: Call, graphs: Mapping[str, Graph]) -> str:
 
 
 def _sisters(call: Call, graph: Graph, graphs: Mapping[str, Graph]) -> list[Call]:
-    """Return the calls of a graph whose boxes have the title of a call's."""
+    """Return the calls of a graph whose boxes have the title of a call's: itself, and others.
+
+    A row that stages share is one call.
+    """
     title = _title(call, graphs)
-    return [other for other in graph.calls if _title(other, graphs) == title]
+    return [
+        other
+        for other in graph.calls
+        if _title(other, graphs) == title
+        and not (other.path == call.path and other.first != call.first)
+    ]
 
 
 def start_values(call: Call) -> tuple[Value, ...]:
@@ -369,9 +377,12 @@ def plan_name(plan: Plan) -> str:
 
 
 def stages_of_rows(program: IRProgram) -> dict[str, RichText]:
-    """Return in how many stages ranks share a row of calls, by its path: of a pipeline's plan."""
+    """Return in how many stages ranks share a row of calls, by its path: of a pipeline's plan.
+
+    A program that is one of the stages has its own share.
+    """
     plan = program.plan
-    if plan is None:
+    if plan is None or program.stage is not None:
         return {}
     turns = next((one.turns for one in plan.schedules if one.block == program.main.block_id), 1)
     several = richtext.plain(f"{turns}·" if turns > 1 else "")
