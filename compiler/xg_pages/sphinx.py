@@ -81,7 +81,7 @@ class XgDirective(SphinxDirective):
             return project_of("\n".join(self.content) + "\n", f"{Path(source).name}:{line}")
         beside = Path(self.env.relfn2path(self.arguments[0])[1])
         project = project_at(str(beside) if beside.exists() else self.arguments[0])
-        for path in project.paths:
+        for path in project.files:
             self.env.note_dependency(str(path))
         return project
 

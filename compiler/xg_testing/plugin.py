@@ -105,9 +105,9 @@ class DiagramFile(pytest.File):
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """A hash of this file and of every file that it uses, by path."""
+        """A hash of this file and of every file that it needs, by path."""
         known = self._last_run()
-        return _hashes(known["texts"] if known else map(str, self.project.paths))
+        return _hashes(known["texts"] if known else map(str, self.project.files))
 
     def _find_cases(self) -> Sequence[ProofCase]:
         proofs = compiler()
@@ -115,7 +115,7 @@ class DiagramFile(pytest.File):
             cases = [ProofCase(*each) for each in proofs.proof_cases(self.project)]
         except proofs.DiagnosticError as error:
             raise self.CollectError(str(error)) from None
-        texts = _hashes(map(str, self.project.paths))
+        texts = _hashes(map(str, self.project.files))
         PassedProofs(self.config).keep(self._key, {"xg": release(), "texts": texts, "cases": cases})
         return cases
 

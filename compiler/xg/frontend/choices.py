@@ -88,7 +88,7 @@ class CheckMemory:
         places: list[Place] = []
         modules = {id(module): self._module(module, places) for module in project.modules}
         uses = {key: modules[id(module)] for key, module in project.uses.items()}
-        adopted = Project(modules[id(project.main)], project.paths, uses)
+        adopted = Project(modules[id(project.main)], project.paths, uses, project.arrays)
         return Adopted(adopted, tuple(places))
 
     def _forget_on_shadowing(self, project: Project) -> None:

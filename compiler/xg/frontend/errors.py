@@ -168,7 +168,7 @@ class Unreadable(Problem):
 
 
 class UseUnreadable(ProblemAt):
-    """A `use` of a file that is missing, is not an ordinary file, or may not be read."""
+    """A file in quotes that is missing, is not an ordinary file, or may not be read."""
 
     code = "XG0602"
     title = "cannot read {span.text}"
@@ -178,7 +178,7 @@ class UseUnreadable(ProblemAt):
 
 
 class UseOutside(ProblemAt):
-    """A `use` that leads out of the project."""
+    """A file in quotes that is outside the project."""
 
     code = "XG0603"
     title = "{span.text} lies outside the project"
@@ -407,3 +407,14 @@ class RunsAgain(ProblemAt):
     fix = "claim the edge that leaves the call"
     name: str
     path: str
+
+
+class UnfitArray(ProblemAt):
+    """An array of a file that no example can use."""
+
+    code = "XG0717"
+    title = "{name} in {span.text} {what}"
+    fix = "`given` and `expect` take finite numbers, at most {most} in an array"
+    name: str
+    what: str
+    most: int

@@ -158,7 +158,7 @@ def without_wrong_sizes(project: Project, wrong: Iterable[Diagnostic]) -> Projec
     if all(module is modules[id(module)] for module in project.modules):
         return None
     uses = {key: modules[id(module)] for key, module in project.uses.items()}
-    return Project(modules[id(project.main)], project.paths, uses)
+    return Project(modules[id(project.main)], project.paths, uses, project.arrays)
 
 
 def _open_sizes(module: ast.Module, wrong: Sequence[Span]) -> ast.Module:

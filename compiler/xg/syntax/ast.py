@@ -542,6 +542,16 @@ class Expect(Syntax):
 
 
 @syntax
+class Stored(Syntax):
+    """`given from "numbers.npz"`, `expect from "numbers.npz" ± 1e-6 "torch"`: arrays of a file."""
+
+    file: Text
+    claimed: bool
+    tolerance: Expr | None
+    place: Text | None
+
+
+@syntax
 class Example(Syntax):
     """`example "The cat sleeps" of Mini { given … expect … }`."""
 
@@ -549,6 +559,7 @@ class Example(Syntax):
     block: Name
     givens: tuple[Given, ...]
     expects: tuple[Expect, ...]
+    stored: tuple[Stored, ...]
 
 
 @syntax

@@ -430,6 +430,18 @@ class ModuleBuilder(PlanBuilder):
         """`expect loss = 0.7153 ± 5e-5 "Step 7" wrong "a misprint"`."""
         return ast.Expect(span, target, value, tolerance, self._text(place), self._text(wrong))
 
+    def stored_givens(self, span: Span, file: Token) -> ast.Stored:
+        """`given from "numbers.npz"`."""
+        return ast.Stored(span, self._string(file), claimed=False, tolerance=None, place=None)
+
+    def stored_expects(
+        self, span: Span, file: Token, tolerance: ast.Expr | None, place: Token | None
+    ) -> ast.Stored:
+        """`expect from "numbers.npz" ± 1e-6 "torch"`."""
+        return ast.Stored(
+            span, self._string(file), claimed=True, tolerance=tolerance, place=self._text(place)
+        )
+
     def claims(self, _: Span, *claims: Items) -> tuple[Syntax, ...]:
         """The lines of an example."""
         return flat(claims)
@@ -438,8 +450,14 @@ class ModuleBuilder(PlanBuilder):
         self, span: Span, title: Token | None, block: Token, claims: tuple[Syntax, ...] | None
     ) -> ast.Example:
         """`example "The cat sleeps" of Mini { … }`."""
-        givens, expects = only(ast.Given, claims or ()), only(ast.Expect, claims or ())
-        return ast.Example(span, self._text(title), self._name(block), givens, expects)
+        return ast.Example(
+            span,
+            self._text(title),
+            self._name(block),
+            givens=only(ast.Given, claims or ()),
+            expects=only(ast.Expect, claims or ()),
+            stored=only(ast.Stored, claims or ()),
+        )
 
     def start(self, span: Span, *items: Items) -> ast.Module:
         """The whole file."""

@@ -275,8 +275,10 @@ class TermBuilder:
 
     def _text(self, token: Token | None) -> ast.Text | None:
         """A text without its quotes."""
-        if token is None:
-            return None
+        return None if token is None else self._string(token)
+
+    def _string(self, token: Token) -> ast.Text:
+        """A text without its quotes that has to be there."""
         span = self._span(token)
         value = span.text[1:].removesuffix('"')
         if len(value) > LabelLength.maximum:

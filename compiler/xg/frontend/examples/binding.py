@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
@@ -25,6 +26,8 @@ from xg.frontend.errors import (
     Ragged,
     RunsAgain,
     TwoMeanings,
+    UnfitArray,
+    UseUnreadable,
     WrongShape,
 )
 from xg.frontend.project import Project
@@ -38,6 +41,10 @@ from xg.passes.pipelines import DIFFERENTIATE, run
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.syntax import ast
+from xg.syntax.spelling import ascii_name
+
+if TYPE_CHECKING:
+    from xg_runtime.module import Array
 
 _CONSTANT: Final = ExpressionReader(frozenset(), frozenset(), {})
 _DECIMAL: Final = re.compile(r"\d*\.?(?P<decimals>\d*)(?:[eE](?P<power>[+-]?\d+))?")
@@ -123,6 +130,41 @@ def last_digit(digits: str) -> float:
     parts = _DECIMAL.fullmatch(digits)
     assert parts, digits
     return float(f"5e{int(parts['power'] or 0) - len(parts['decimals']) - 1}")
+
+
+# Arrays of a file.
+
+
+NUMBERS_AT_MOST: Final = 100_000  # in one array: an example is for numbers that one can look at
+OF_LARGEST: Final = 1e-6  # what numbers of a file may be off by, relative to the largest
+
+
+def stored_arrays(stored: ast.Stored, path: Path) -> Mapping[str, Numbers]:
+    """Read the arrays of a file by their names; raises Refused."""
+    from xg_runtime import arrays, errors  # with NumPy, which programs without examples don't need
+
+    try:
+        found = arrays.read(path)
+    except errors.FileError as error:
+        reason = str(error).partition(": ")[2]
+        raise Refused(UseUnreadable(stored.file.span, reason)) from None
+    return {
+        ascii_name(name): _stored(name, array, stored.file.span) for name, array in found.items()
+    }
+
+
+def _stored(name: str, array: Array, span: Span) -> Numbers:
+    """One array of a file; raises Refused."""
+    if array.dtype.kind not in "biuf":
+        raise Refused(UnfitArray(span, name, f"has numbers of type {array.dtype}", NUMBERS_AT_MOST))
+    if array.size > NUMBERS_AT_MOST:
+        raise Refused(UnfitArray(span, name, f"has {array.size} numbers", NUMBERS_AT_MOST))
+    values = [float(x) for x in array.ravel().tolist()]
+    for place, value in enumerate(values):
+        if not math.isfinite(value):
+            raise Refused(UnfitArray(span, name, f"has {value} as number {place}", NUMBERS_AT_MOST))
+    items = tuple(Printed(f"{value:.9g}", value, None, span) for value in values)
+    return Numbers(array.shape, items, span)
 
 
 # Printed arrays checked against the types of their tensors, once sizes have numbers.
@@ -411,6 +453,11 @@ class _Binder:
         claims = [
             self._try_read(lambda e: _claim(program, fit, e), e) for e in self.example.expects
         ]
+        for stored in self.example.stored:
+            if stored.claimed:
+                claims += (
+                    self._try_read(lambda s: self._stored_claims(program, fit, s), stored) or []
+                )
         self._stop()
         return BoundExample(
             title=self.example.title.value if self.example.title else "",
@@ -457,7 +504,29 @@ class _Binder:
             numbers = self._try_read(read, assignment.value)
             if numbers is not None:
                 arrays.setdefault(name, numbers)
+        for stored in self.example.stored:
+            if not stored.claimed:
+                for name, numbers in (self._try_read(self._read_file, stored) or {}).items():
+                    if name in names and name in arrays:
+                        self.problems.append(GivenTwice(stored.file.span, name, places[name]))
+                    elif name in names:
+                        arrays[name] = numbers
+                        places[name] = stored.file.span
         return arrays
+
+    def _read_file(self, stored: ast.Stored) -> Mapping[str, Numbers]:
+        return stored_arrays(stored, self.project.arrays[stored.file.value])
+
+    def _stored_claims(
+        self, program: IRProgram, fit: Fit, stored: ast.Stored
+    ) -> list[Claim | None]:
+        """The claims that a file makes: of every array but those that the block takes."""
+        names = {each.name for each in taken(program)}
+        return [
+            _stored_claim(program, fit, stored, name, numbers)
+            for name, numbers in self._read_file(stored).items()
+            if name not in names
+        ]
 
     def _try_read(self, attempt: Callable[[Written], Read], written: Written) -> Read | None:
         try:
@@ -473,22 +542,45 @@ class _Binder:
 
 def _claim(program: IRProgram, fit: Fit, expect: ast.Expect) -> Claim:
     """One claim; raises Refused."""
-    about = target(program, expect.target)
     printed = read(expect.value)
-    # Of integers any number can be claimed: it is false, not an error.
-    type_ = TensorType(about.type.shape)
-    zero = about.gradient and not any(printed.values)
-    problems = tuple(fit.problems(Taken(about.name, type_, about.spelled), printed, zero=zero))
-    if problems:
-        raise Refused(*problems)
     return Claim(
-        target=about,
+        target=_fitting_target(program, fit, expect.target, printed),
         printed=printed,
         allowed=allowed_errors(printed, expect.tolerance),
         place=expect.place.value if expect.place else "",
         wrong=expect.wrong.value if expect.wrong else None,
         span=expect.span,
     )
+
+
+def _stored_claim(
+    program: IRProgram, fit: Fit, stored: ast.Stored, name: str, printed: Numbers
+) -> Claim:
+    """The claim of one array of a file; raises Refused."""
+    span = stored.file.span
+    path = ast.Path(span, tuple(ast.Name(span, part) for part in name.split(".")))
+    largest = max(map(abs, printed.values), default=0.0)
+    allowed = (OF_LARGEST * largest,) * len(printed.items)
+    return Claim(
+        target=_fitting_target(program, fit, path, printed),
+        printed=printed,
+        allowed=allowed_errors(printed, stored.tolerance) if stored.tolerance else allowed,
+        place=stored.place.value if stored.place else "",
+        wrong=None,
+        span=stored.span,
+    )
+
+
+def _fitting_target(program: IRProgram, fit: Fit, path: ast.Path, printed: Numbers) -> ClaimTarget:
+    """Find the subject of a claim, which has the shape of the numbers; raises Refused."""
+    about = target(program, path)
+    # Of integers any number can be claimed: it is false, not an error.
+    type_ = TensorType(about.type.shape)
+    zero = about.gradient and not any(printed.values)
+    problems = tuple(fit.problems(Taken(about.name, type_, about.spelled), printed, zero=zero))
+    if problems:
+        raise Refused(*problems)
+    return about
 
 
 def documents(

@@ -16,6 +16,7 @@ from xg.frontend.project.lookup import (
     Misplaced,
     MissingFile,
     UnreadableFile,
+    file_beside,
     library,
     library_file,
     library_files,
@@ -38,11 +39,15 @@ class KnownFiles(Recent[tuple[Place, str, str], tuple[Source, Parsed]]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Project:
-    """A parsed file and, transitively, the files it uses, with the paths of them all."""
+    """A parsed file and, transitively, the files it uses, with the paths of them all.
+
+    `arrays` are the files that examples of the main file take numbers from, by their texts there.
+    """
 
     main: ast.Module
     paths: tuple[Path, ...]
     uses: Mapping[tuple[Source, str], ast.Module]
+    arrays: Mapping[str, Path]
 
     def __repr__(self) -> str:
         return f"<Project {', '.join(module.span.source.name for module in self.modules)}>"
@@ -51,6 +56,11 @@ class Project:
     def modules(self) -> tuple[ast.Module, ...]:
         """Every file once, the main one first."""
         return tuple({id(module): module for module in (self.main, *self.uses.values())}.values())
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file on which the meaning of the project depends."""
+        return (*self.paths, *self.arrays.values())
 
     def load(self, use: ast.Use) -> ast.Module:
         """The file that a `use` of one of these files names."""
@@ -172,6 +182,7 @@ class _ProjectReader:
         self.sources: dict[Source, Place] = {}
         self.arrows: dict[Place, dict[Place, ast.Use]] = {}
         self.uses: dict[tuple[Source, str], Place] = {}
+        self.arrays: dict[str, Path] = {}
         self.waiting: list[tuple[Place, ast.Module]] = []
         self.diagnostics: list[Diagnostic] = []
         self.blocks = 0
@@ -189,6 +200,7 @@ class _ProjectReader:
         folder = place.parent if place else Path.cwd().resolve()
         root = project_root(folder)
         self._take(place, source)
+        self._find_arrays(self.modules[place], folder, root)
         while self.waiting:
             user, module = self.waiting.pop(0)
             for use in module.uses:
@@ -205,7 +217,7 @@ class _ProjectReader:
             return None
         paths = tuple(path for path in modules if path is not None)
         uses = {key: modules[file] for key, file in self.uses.items() if file in modules}
-        return Project(modules[place], paths, uses)
+        return Project(modules[place], paths, uses, self.arrays)
 
     def first_uses(self, main: Place) -> dict[Source, ast.Use]:
         """For every used file the `use` of the main file that leads to it, if need be by others."""
@@ -259,6 +271,19 @@ class _ProjectReader:
             problem = UseUnreadable(use.origin.span, str(unfit))
         self.diagnostics.append(problem.diagnostic())
         return None
+
+    def _find_arrays(self, main: ast.Module | None, folder: Path, root: Path) -> None:
+        """Find the files of arrays that the examples name."""
+        for stored in (
+            (each for example in main.examples for each in example.stored) if main else ()
+        ):
+            try:
+                path = file_beside(stored.file, folder, root)
+                if not path.is_file():
+                    raise Misplaced(UseUnreadable(stored.file.span, "there is no such file"))
+                self.arrays[stored.file.value] = path
+            except Misplaced as misplaced:
+                self.diagnostics.append(misplaced.problem.diagnostic())
 
     def _rings(self, main: Place) -> Iterator[UseCycle]:
         """Every `use` that leads back to a file on the way to it."""

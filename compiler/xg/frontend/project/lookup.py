@@ -67,6 +67,11 @@ def target(use: ast.Use, folder: Path, root: Path) -> Path:
         if origin.name not in shipped:
             raise Misplaced(NotInLibrary(origin.span, origin.name, tuple(sorted(shipped))))
         return shipped[origin.name].resolve()
+    return file_beside(origin, folder, root)
+
+
+def file_beside(origin: ast.Text, folder: Path, root: Path) -> Path:
+    """The resolved path that a text names from a file in `folder`; raises Misplaced."""
     written = origin.value
     if "\0" in written or "\\" in written or PurePosixPath(written).is_absolute():
         raise Misplaced(UseOutside(origin.span))
