@@ -45,8 +45,8 @@ READING: Final = """\
   All other steps round to the type of their inputs. The exception is float16 in NumPy, which adds
   in float16 along any axis but the last; NumPy has no bfloat16.
 - **An index outside its axis is an error** that names the array and the number, on every backend.
-  In an array of indices, negative numbers do not count from the end. Only code under `jax.jit` can't refuse a number; there
-  you get NaN, or the number goes nowhere, but never another row.
+  In an array of indices, negative numbers do not count from the end. Only code under `jax.jit`
+  can't refuse a number; there you get NaN, or the number goes nowhere, but never another row.
 
 ## How to read a row
 

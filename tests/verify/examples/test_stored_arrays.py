@@ -10,6 +10,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.examples.binding import NUMBERS_AT_MOST, BoundExample, documents
 from xg.frontend.project import read_project
 from xg.verify.examples.claim_check import judge
+from xg_runtime.arrays import write
 
 X, T = np.array([[0.5, -1.0], [0.25, 2.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
 W = np.array([[1.0, 0.5], [-0.5, 2.0]])
@@ -26,7 +27,7 @@ def known_arrays() -> dict[str, np.ndarray]:
 
 
 def document(folder: Path, arrays: dict[str, np.ndarray], lines: str) -> BoundExample:
-    np.savez(folder / "net.npz", **arrays)
+    write(folder / "net.npz", arrays)
     text = f'{NET}example "from numpy" of Net {{\n{lines}}}\n'
     (folder / "net.xg").write_text(text, encoding="utf-8")
     (found,) = documents(read_project(folder / "net.xg"))

@@ -174,7 +174,7 @@ class BadExponent(ProblemAt):
 class BadBase(ProblemAt):
     """A power of a number that is not above 0, whose exponent is a tensor."""
 
-    code = "XG0258"
+    code = "XG0276"
     title = "only a number above 0 has a power for each position"
     fix = "signs that alternate are 1 - 2*(i - 2*floor(i/2)), where i = range[S]"
 
