@@ -10,6 +10,7 @@ import pytest
 import torch
 from backends import forms_of_code
 from numpy.typing import NDArray
+from passes.decode_step.stepping import stepping, written
 
 import xg
 from xg.codegen.backend import backends
@@ -25,6 +26,7 @@ from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
 from xg.verify.gradient_proof import prove
 from xg.verify.inner_gradients import inner_rows
+from xg.verify.plan_proof import prove_ranks
 from xg.verify.reference.interpret import Interpreter
 
 Arrays = dict[str, NDArray[Any]]
@@ -383,3 +385,66 @@ block Net(x [D]) -> y [D] {
     program = xg.compile(source=text)
     x = np.linspace(-1, 1, 3)
     np.testing.assert_allclose(program.on_arrays().forward({}, {"x": x})[0]["y"], np.tanh(x))
+
+
+PLANNED = """\
+mesh N = 2
+dim B = 4, D = 4, H = 8
+
+op step(w, g; rate = 0.1) = w - rate * g
+
+block MLP(x [B, D]) -> y [B, D] {
+    param A [D, H], C [H, D]
+    x -> •<=A -> tanh -> •<=C : y
+}
+
+block Net(x, t [B, D]) -> y [B, D], loss [] {
+    param W [D, D]
+    x -> MLP as mlp -> sum[B, D] : s
+    grad[x](s)                   : dx
+    dx -> •<=W -> MSE<-t         : loss
+    grad[W](loss)                : dW
+    W -> step<-dW                : W_1
+    t -> •<=W_1                  : y
+}
+
+plan DP of Net {
+    x, t [B/N, D]
+}
+
+plan TP of Net {
+    mlp.A [D, H/N]
+    mlp.C [H/N, D]
+}
+
+plan FSDP of Net {
+    x, t [B/N, D]
+    * [_/N, ..] -> [..] again
+}
+"""
+
+
+@pytest.mark.parametrize("plan", ["DP", "TP", "FSDP"])
+def test_plans_are_proven(plan: str) -> None:
+    """A gradient of a sum over samples is cut along them; one by a parameter is summed."""
+    assert prove_ranks(parse_project(PLANNED.encode()), "Net", plan, {}, 0).passed
+
+
+def test_no_step_follows_a_gradient_over_positions() -> None:
+    """In a step the loss has new terms, so the gradient by a parameter is another one."""
+    text = """\
+dim B, S, D = 4, V = 5
+
+op step(w, g) = w - g
+
+block Net(ids [B, S] in V) -> Z [B, S, V] {
+    param E [V, D], W [D, D], U [D, V]
+    ids -> Emb(E)                : X
+    X -> •<=W -> MSE<-X          : loss
+    grad[W](loss)                : dW
+    W -> step<-dW                : W_1
+    X -> •<=W_1 -> •<=U          : Z
+}
+"""
+    with pytest.raises(DiagnosticError, match="grad takes the gradient of a loss of all positions"):
+        stepping(written(text))

@@ -383,6 +383,12 @@ class BlockPlanner:
     # ---- steps ----------------------------------------------------------------------------------
 
     def _use(self, step: Apply) -> None:
+        values = step.inputs if step.op.differentiates else ()
+        dims = {dim for value in values for dim in self.graph.types[value].shape}
+        if any(self.positions.length in dim.symbols() for dim in dims):
+            what = f"takes the gradient of a loss of all positions {self.positions.length}"
+            help = "in a step the loss has new terms: generate from a block without this gradient"
+            raise DiagnosticError.of(NoStep(step.span, "grad", what, help))
         for ports in _rounds([list(self.wanted.get(value, ())) for value in step.outputs]):
             types = [self.graph.types[value] for value in step.inputs]
             try:

@@ -24,8 +24,9 @@ from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, Dim
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.ir.op import Gradient, Op
-from xg.ir.prim import RANDOM, Expr, Kind, broadcast, const, operand
+from xg.ir.prim import RANDOM, Expr, Kind, const, operand
 from xg.ir.tensor import Shape, TensorType
+from xg.ir.uniform import without_repeats
 from xg.ir.use import Data
 from xg.ir.walk import answers, inside
 from xg.passes.infer.errors import OperatorMisuse
@@ -151,11 +152,7 @@ class _Expansion:
         lost = [value for value, each in zip(variables, found, strict=True) if each is None]
         if lost:
             raise _unreached(loss, lost[0], self.steps)
-        outputs = [
-            broadcast(each, self.types[value].shape)
-            for value, each in zip(variables, found, strict=True)
-            if each is not None
-        ]
+        outputs = without_repeats([each for each in found if each is not None])
         return self._build(step, outputs, reverse)
 
     def _build(self, step: Apply, outputs: Sequence[Expr], reverse: _ReverseSweep) -> Apply:
