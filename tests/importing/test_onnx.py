@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +168,10 @@ def test_a_decoder_has_the_blocks_and_names_of_its_modules(tmp_path: Path) -> No
     assert np.abs(run(made, x) - model(x).detach().numpy()).max() < 1e-8
 
 
-def graph(*nodes: tuple[str, dict[str, Any]], opset: int = 20) -> Any:  # noqa: ANN401 - a ModelProto
-    """A chain of nodes."""
+def graph(
+    *nodes: tuple[str, dict[str, Any]], opset: int = 20, axes: Sequence[object] = ("b", 6)
+) -> Any:  # noqa: ANN401 - a ModelProto
+    """A chain of nodes; the input has these axes, and the output some."""
     from onnx import TensorProto, helper
 
     names = [f"v{number}" for number in range(len(nodes) + 1)]
@@ -176,10 +179,8 @@ def graph(*nodes: tuple[str, dict[str, Any]], opset: int = 20) -> Any:  # noqa: 
         helper.make_node(name, [names[i]], [names[i + 1]], **attributes)
         for i, (name, attributes) in enumerate(nodes)
     ]
-    first, last = (
-        helper.make_tensor_value_info(each, TensorProto.FLOAT, ["b", 6])
-        for each in (names[0], names[-1])
-    )
+    first = helper.make_tensor_value_info(names[0], TensorProto.FLOAT, list(axes))
+    last = helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, None)
     opsets = [helper.make_opsetid("", opset)]
     return helper.make_model(helper.make_graph(made, "g", [first], [last]), opset_imports=opsets)
 
@@ -193,8 +194,26 @@ def test_everything_that_does_not_fit_is_said_at_once() -> None:
 
 
 def test_an_old_operator_set_is_refused() -> None:
-    with pytest.raises(DiagnosticError, match="operator set 11, and 13 or later is read"):
-        from_proto(graph(("Relu", {}), opset=11), "g.onnx")
+    with pytest.raises(DiagnosticError, match="operator set 10, and 11 or later is read"):
+        from_proto(graph(("Relu", {}), opset=10), "g.onnx")
+
+
+@pytest.mark.parametrize("opset", [11, 12])
+def test_operator_sets_before_13_are_converted(opset: int) -> None:
+    """Softmax was along all axes from one on, and axes of a sum were an attribute."""
+    nodes = (("Relu", {}), ("ReduceSum", {"axes": [1], "keepdims": 0}), ("Softmax", {"axis": 1}))
+    made = import_model(
+        from_proto(graph(*nodes, opset=opset, axes=("b", "s", 6)), "g.onnx"), "g.onnx"
+    )
+    assert "sum[" in made.text
+    assert made.proof.compared
+
+
+@pytest.mark.parametrize("unnamed", ["?", "", -1, 0, "unk"])
+def test_two_axes_without_a_name_are_two_sizes(unnamed: str | int) -> None:
+    proto = graph(("Relu", {}), axes=(unnamed, unnamed))
+    made = import_model(from_proto(proto, "g.onnx"), "g.onnx")
+    assert "[B, S]" in made.text
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ def _say(options: Namespace, made: Imported, console: Console) -> None:
 def _describe_proof(proof: ModelComparison) -> str:
     if not proof.compared:
         return "checked, but not compared with the model: torch is not installed"
-    return f"outputs and gradients within {proof.tolerance} of the model's"
+    whose = "the model's" if proof.module else "the exported program's"
+    return f"outputs and gradients within {proof.tolerance} of {whose}"
 
 
 def _refuse_endings(options: Namespace) -> None:

@@ -87,6 +87,20 @@ class NotTheModel(Problem):
     reason: str
 
 
+class NotTheExport(Problem):
+    """A model with other outputs or gradients than its exported program."""
+
+    code = "XG0909"
+    title = "{name} of the model is not what torch.export makes of it: {reason}"
+    fix = (
+        "a hook, the backward of an autograd.Function, or a branch on sizes does this: xg derives "
+        "the gradient from the forward pass, which is one for all sizes"
+    )
+    name: str
+    reason: str
+    help: str = ""  # where the difference may be from
+
+
 class NotFinite(Problem):
     """A model whose outputs are not finite at any inputs that xg tries."""
 

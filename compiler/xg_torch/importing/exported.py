@@ -102,12 +102,16 @@ class ModuleScope:
 
 @dataclass(frozen=True, slots=True)
 class AtenCall:
-    """One aten call; `stack` are the modules around it, the outermost first."""
+    """One aten call; `stack` are the modules around it, the outermost first.
+
+    `trace` are the lines of Python that led to it, as torch notes them.
+    """
 
     target: str
     args: Mapping[str, Argument]
     outputs: tuple[str, ...]
     stack: tuple[ModuleScope, ...]
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,7 @@ class GraphInput:
     target: str
     value: Argument = None
     saved: bool = False  # a buffer that the state of the model has
+    frozen: bool = False  # a parameter without a gradient
 
 
 @dataclass(frozen=True)
@@ -203,6 +208,7 @@ class _GraphReader:
         self.metas: dict[str, Meta] = {}
         self.sizes: dict[str, Dim | None] = {}
         self.traced: dict[str, int] = {}
+        self.trained: set[str] = set()  # values that have a gradient by themselves
 
     def program(self) -> Exported:
         module = self.archive.program["graph_module"]
@@ -231,6 +237,8 @@ class _GraphReader:
             whole = tuple(dim for dim in shape if dim is not None)
             dims = whole if len(whole) == len(shape) else None
             self.metas.setdefault(renamed.get(name, name), Meta(int(meta["dtype"]), dims))
+            if meta.get("requires_grad", True):
+                self.trained.add(name)
         for name, size in graph["sym_int_values"].items():
             self.sizes[renamed.get(name, name)] = self._size(size)
 
@@ -249,10 +257,9 @@ class _GraphReader:
                 argument = _argument(what["arg"], self.sizes, {})
                 yield GraphInput("user", argument.name if isinstance(argument, Ref) else "", "")
             elif kind == "parameter":
-                target = what["parameter_name"]
-                yield GraphInput(
-                    "parameter", what["arg"]["name"], self.archive.tied.get(target, target)
-                )
+                target, name = what["parameter_name"], what["arg"]["name"]
+                target = self.archive.tied.get(target, target)
+                yield GraphInput("parameter", name, target, frozen=name not in self.trained)
             elif kind == "buffer":
                 saved = bool(what.get("persistent", False))
                 yield GraphInput("constant", what["arg"]["name"], what["buffer_name"], saved=saved)
@@ -307,12 +314,16 @@ class _GraphReader:
         }
         stack = _stack(node["metadata"].get("nn_module_stack", "")) or outer
         target = str(node["target"]).removeprefix("torch.ops.")
-        yield AtenCall(target, args, tuple(renamed.get(name, name) for name in names), stack)
+        trace = str(node["metadata"].get("stack_trace") or "")
+        yield AtenCall(target, args, tuple(renamed.get(name, name) for name in names), stack, trace)
 
     def _inline_calls(
         self, node: Json, graph: Json, renamed: Mapping[str, str], outer: tuple[ModuleScope, ...]
     ) -> Iterator[Placed]:
-        """The calls of a graph that only switches gradients or autocasting, with outer names."""
+        """The calls of a graph that only switches gradients or autocasting, with outer names.
+
+        Without gradients, `detach` of each result says so.
+        """
         outputs = [name for output in node["outputs"] for name in _names(output)]
         prefix = f"{node['name'] or outputs[0]}."
         inside = [name for output in graph["outputs"] for name in _names(output)]
@@ -325,14 +336,17 @@ class _GraphReader:
         own: dict[str, str] = {name: prefix + name for name in graph["tensor_values"]}
         passed = [operand.name for operand in operands if isinstance(operand, Ref)]
         own |= dict(zip(reversed(formals), reversed(passed), strict=False))
-        own |= {
-            name: renamed.get(out, out)
-            for name, out in zip(inside, outputs, strict=True)
-            if name not in formals
-        }
+        results = [(name, renamed.get(out, out)) for name, out in zip(inside, outputs, strict=True)]
+        stops = _stops_gradients(node)
+        if not stops:
+            own |= {name: out for name, out in results if name not in formals}
         self._take(graph, own)
         stack = _stack(node["metadata"].get("nn_module_stack", "")) or outer
         yield from ((each, own, stack) for each in graph["nodes"])
+        for name, out in results:
+            if stops or name in formals:
+                target = "alias" if name in formals else "detach"
+                yield _unary_call(target, graph["nodes"]), {"x": own[name], "y": out}, stack
 
 
 def _inner_graph(node: Json) -> Json | None:
@@ -346,6 +360,22 @@ def _inner_graph(node: Json) -> Json | None:
         item["arg"]["as_graph"]["graph"] for item in node["inputs"] if "as_graph" in item["arg"]
     ]
     return graphs[0] if graphs else None
+
+
+def _stops_gradients(node: Json) -> bool:
+    """Whether the graph of a call runs without gradients: `torch.no_grad`."""
+    switch = node["inputs"][0]["arg"]
+    return str(node["target"]).endswith("set_grad_enabled") and switch.get("as_bool") is False
+
+
+def _unary_call(target: str, nodes: Sequence[Json]) -> Json:
+    """A node that calls `target` with x for y, at the place of the last node before it."""
+    return {
+        "target": f"torch.ops.aten.{target}.default",
+        "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}}],
+        "outputs": [{"as_tensor": {"name": "y"}}],
+        "metadata": nodes[-1]["metadata"] if nodes else {},
+    }
 
 
 def _names(argument: Json) -> list[str]:

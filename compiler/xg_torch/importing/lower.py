@@ -92,6 +92,7 @@ RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("clamp", "clamp_min"), elementwise.clamp),
     **{name: elementwise.function(name.removesuffix("_")) for name in FUNCTIONS},
     "square": elementwise.square,
+    **dict.fromkeys(("detach", "detach_"), elementwise.detach),
     "gelu": elementwise.gelu,
     "glu": elementwise.gated_linear_unit,
     **dict.fromkeys(("dropout", "dropout_"), elementwise.dropout),
@@ -205,6 +206,8 @@ def _emit_scale(lowering: Lowering, view: View, c: float) -> View:
 def _activation(formula: Formula) -> tuple[str, str] | None:
     """The node that a function of one number is, if it has the same values as one everywhere."""
     if len(formula.operands) != 1 or any(formula.reduced):
+        return None
+    if any(function not in FORMULA_FUNCTIONS for function, _ in formula.parts):
         return None
     x = np.linspace(-9.0, 9.0, 1009)
     with np.errstate(all="ignore"):
@@ -392,6 +395,10 @@ class _ProgramReader:
         used = {value for step in steps for value in step.operands} | set(values)
         inputs = {name: value for name, value in self.inputs.items() if value in used}
         lowering = self.lowering
+        for name in (each for each in self.inputs if each not in inputs):
+            lowering.notes[f"The model does not read its input {name}; the diagram has none."] = (
+                None
+            )
         return Model(
             inputs,
             steps,
@@ -425,7 +432,7 @@ class _ProgramReader:
             self.problems.append(NotAnInput(target, "the file does not hold its numbers"))
             lowering.known[name] = Lost()
         elif kind == "parameter":
-            lowering.known[name] = View.of(lowering.weight(Weight(target)))
+            lowering.known[name] = View.of(lowering.weight(Weight(target, frozen=entry.frozen)))
         elif kind == "constant":
             array = self.exported.arrays[target]
             lowering.fixed.constant(name, array)

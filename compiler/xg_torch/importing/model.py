@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.export import ExportedProgram
 
+    from xg_torch.importing.module_run import ModuleRun
+
 
 IN_MEMORY: Final = "the exported program"
 
@@ -93,16 +95,18 @@ def import_program(
     first_output: bool = False,
     config: Mapping[str, Any] | None = None,
     saved: SavedTensors | None = None,
+    module: ModuleRun | None = None,
 ) -> Imported:
     """A program of torch; with `equal_sizes` axes that were equally long are one size.
 
     `config` is what a config.json says of it, which the file of names keeps, and `saved` what else
-    than the modules' tensors its folder has. Raises DiagnosticError with all that is in the way.
+    than the modules' tensors its folder has. A `module` is compared itself. Raises DiagnosticError
+    with all that is in the way.
     """
     exported = read_program(program, equal_sizes=equal_sizes)
     if first_output:
         exported = replace(exported, outputs=exported.outputs[:1])
-    return import_read(exported, IN_MEMORY, name, config=config, saved=saved)
+    return import_read(exported, IN_MEMORY, name, config=config, saved=saved, module=module)
 
 
 @resting_collector()
@@ -136,6 +140,7 @@ def import_read(
     config: Mapping[str, Any] | None = None,
     saved: SavedTensors | None = None,
     witness: Witness | None = None,
+    module: ModuleRun | None = None,
 ) -> Imported:
     """The diagram of a program that was read; a `witness` computes its outputs in another way.
 
@@ -148,13 +153,36 @@ def import_read(
     entry = identifier(name or blocks.entry.kind, "Model")
     heading = (f"Imported from {origin} of {entry}.", *model.notes)
     written = write(model, blocks, entry, heading)
-    proof = prove(written.text, written.weights, model, exported, witness)
+    proof = prove(written.text, written.weights, model, exported, witness, module)
+    notes = [*model.notes]
+    text = written.text
+    if limits := _describe_limits(exported, written.symbols, proof):
+        notes.append(limits)
+        first, rest = text.split("\n", 1)
+        text = f"{first}\n# {limits}\n{rest}"
     params = {
         path: np.array(part(exported.arrays[weight.source], weight), order="C")
         for path, weight in written.weights.items()
     }
     names = _names(written.weights, exported, config, saved)
-    return Imported(written.text, params, written.weights, names, proof, model.notes)
+    return Imported(text, params, written.weights, names, proof, tuple(notes))
+
+
+def _describe_limits(exported: Exported, names: Mapping[str, str], proof: ModelComparison) -> str:
+    """The sizes that a diagram holds for, where these are not all.
+
+    torch never traces a size of 0 or 1, so only the module itself shows what it computes there.
+    """
+    parts: list[str] = []
+    for symbol, name in sorted(names.items(), key=lambda item: item[1]):
+        low, high = exported.limits[symbol]
+        single = symbol in proof.single
+        low = 1 if low < 2 or (proof.module and low == 2 and not single) else low
+        if high is not None:
+            parts.append(f"{name} from {low} to {high}")
+        elif low > 2 or single:
+            parts.append(f"{name} from {low} on")
+    return f"The diagram is the model for {', '.join(parts)}." if parts else ""
 
 
 def _names(
@@ -189,7 +217,22 @@ def trace(
     """
     called = name or _name(model)
     _check_arguments(model, (*inputs, *named.values()), called)
-    return import_torch_module(_module(model), inputs, named, called)
+    apart, keyed = _separate_inputs(inputs, named)
+    return import_torch_module(_module(model), apart, keyed, called)
+
+
+def _separate_inputs(
+    inputs: tuple[Tensor, ...], named: Mapping[str, Tensor]
+) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+    """Inputs of which no two are one tensor, which torch would trace as one input."""
+    seen: set[int] = set()
+
+    def copied(x: Tensor) -> Tensor:
+        again = id(x) in seen
+        seen.add(id(x))
+        return x.clone() if again else x
+
+    return tuple(map(copied, inputs)), {name: copied(x) for name, x in named.items()}
 
 
 def _check_arguments(model: object, inputs: Iterable[object], name: str) -> None:
@@ -221,19 +264,23 @@ def import_torch_module(
     If neither can be said, the reasons are those of the last that torch could trace: what is in
     the way of free sizes only is not in the way of the model.
     """
+    from xg_torch.importing.module_run import ModuleRun  # needs torch
+
     errors: list[DiagnosticError] = []
+    run = ModuleRun(module, inputs, named, first_output=first_output)
     for features in (True, False):
         try:
             with evaluating(module):
                 program = _export_module(module, inputs, named, features=features)
-            return import_program(
-                program,
-                name,
-                equal_sizes=True,
-                first_output=first_output,
-                config=config,
-                saved=saved,
-            )
+                return import_program(
+                    program,
+                    name,
+                    equal_sizes=True,
+                    first_output=first_output,
+                    config=config,
+                    saved=saved,
+                    module=run,
+                )
         except DiagnosticError as error:
             errors.append(error)
         if not any(x.is_floating_point() and x.ndim > 1 for x in (*inputs, *named.values())):
@@ -271,6 +318,8 @@ def evaluating(module: nn.Module) -> Generator[None]:
 
     Encoders and decoders give no cache of keys and values, which torch cannot trace.
     """
+    import torch
+
     modes = {each: each.training for each in module.modules()}
     configs: list[Any] = [getattr(each, "config", None) for each in module.modules()]
     ways = {
@@ -280,6 +329,8 @@ def evaluating(module: nn.Module) -> Generator[None]:
     }
     pairs = any(getattr(config, "is_encoder_decoder", False) for config in configs)
     caches = {id(c): (c, c.use_cache) for c in configs if pairs and hasattr(c, "use_cache")}
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # calls of torch's own, for frozen models
     module.eval()
     for config, _ in ways.values():
         config._experts_implementation = "batched_mm"
@@ -288,6 +339,7 @@ def evaluating(module: nn.Module) -> Generator[None]:
     try:
         yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         for config, way in ways.values():
             config._experts_implementation = way
         for config, kept in caches.values():

@@ -125,8 +125,11 @@ def unround(number: float, tolerance: float = ROUNDED) -> float:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
-OLDEST: Final = 13  # the operator set from which axes and softmax mean what they mean today
+OLDEST: Final = 11  # the first operator set that is converted
+CURRENT: Final = 13  # the operator set from which axes and softmax mean what they mean today
 PACKAGES: Final = ("onnx", "torch")
+# Of axes that have no name: two of them are two sizes.
+NO_NAMES: Final = frozenset({"", "?", "*", "-1", "none", "unk", "unknown", "dynamic"})
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,9 @@ def from_proto(proto: Any, file: str) -> OnnxModel:  # noqa: ANN401 - a ModelPro
             f"it is written in operator set {version}, and {OLDEST} or later is read",
             "export it with opset_version=18, or convert it with onnx.version_converter",
         )
+    source = proto
+    if version < CURRENT:
+        proto = _convert(proto, file)
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
     arrays = _arrays(proto.graph)
@@ -204,7 +210,18 @@ def from_proto(proto: Any, file: str) -> OnnxModel:  # noqa: ANN401 - a ModelPro
     nodes = list(restore_linear(nodes, arrays))
     read = {name for node in nodes for name in node.inputs} | set(outputs)
     used = {name: array for name, array in arrays.items() if name in read}
-    return OnnxModel(tuple(inputs), tuple(nodes), used, fixed, outputs, proto)
+    return OnnxModel(tuple(inputs), tuple(nodes), used, fixed, outputs, source)
+
+
+def _convert(proto: Any, file: str) -> Any:  # noqa: ANN401 - a ModelProto
+    """The same model in an operator set that is read; its own is what the reference runs."""
+    from onnx import version_converter
+
+    try:
+        return version_converter.convert_version(proto, CURRENT)
+    except Exception as error:  # the converter raises of all kinds
+        reason = f"its operator set cannot be converted: {first_line(error)}"
+        raise refusal(file, reason, "export it with opset_version=18") from error
 
 
 def refusal(name: str, reason: str, advice: str = "") -> DiagnosticError:
@@ -224,11 +241,15 @@ def _input(info: Any, file: str) -> OnnxInput:  # noqa: ANN401 - a ValueInfoProt
     kind = info.type.tensor_type
     if not info.type.HasField("tensor_type") or not kind.HasField("shape"):
         raise refusal(file, f"{info.name} is no tensor with a known number of axes")
-    axes = tuple(
-        each.dim_value if each.HasField("dim_value") else (each.dim_param or None)
-        for each in kind.shape.dim
-    )
+    axes = tuple(map(_axis, kind.shape.dim))
     return OnnxInput(info.name, helper.tensor_dtype_to_np_dtype(kind.elem_type), axes)
+
+
+def _axis(dim: Any) -> int | str | None:  # noqa: ANN401 - a Dimension
+    """The length of an axis, its name, or None where an exporter writes that it knows neither."""
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value > 0 else None
+    return None if dim.dim_param.lower() in NO_NAMES else dim.dim_param
 
 
 def _node(node: Any, stack: tuple[ModuleScope, ...]) -> OnnxNode:  # noqa: ANN401 - a NodeProto

@@ -1,8 +1,9 @@
 """Whether a file is the model: it checks, it compiles, and it computes the same numbers.
 
-The exported program is run by torch on drawn inputs with moved parameters, the file by its own
-NumPy code; outputs and the gradient of every parameter must agree. Without torch the file is
-checked and compiled only, and `ModelComparison.compared` says so.
+torch runs the module, if it is in memory, or else the exported program, on drawn inputs with moved
+parameters; the file's own NumPy code does the same. Outputs and the gradient of every parameter
+must agree. `ModelComparison` says what was compared: without torch the file is checked and
+compiled only.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from math import hypot
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program, compile_project
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
@@ -26,7 +27,7 @@ from xg.ir.dim import Dim
 from xg_runtime import agreement
 from xg_runtime.module import Arrays
 from xg_torch.importing.archive import Array
-from xg_torch.importing.errors import DoesNotCheck, NotFinite, NotTheModel
+from xg_torch.importing.errors import DoesNotCheck, NotFinite, NotTheExport, NotTheModel
 from xg_torch.importing.exported import (
     BOOL,
     INTEGERS,
@@ -77,23 +78,36 @@ def small_pages() -> Generator[None]:
 VECTOR: Final = 0.1  # how far the entries of vectors are moved, which often start as 0 or 1
 PART: Final = 2**18  # numbers that are moved at once
 MATRIX: Final = 0.5  # how far those of others are, in their own measure
+DEAR: Final = 24  # the largest size to compare at, if the model was traced at a smaller one
 Span = tuple[float, float] | None  # of inputs with a point; None is around 0
 SPANS: Final[tuple[Span, ...]] = (None, (0.0, 1.0), (1.0, 2.0))  # in turn, for log and sqrt
 
 
-def trials(exported: Exported) -> list[dict[str, int]]:
-    """List the sizes to compare at: the traced ones, and others within the limits."""
+def trials(exported: Exported, *, ends: bool = False) -> list[dict[str, int]]:
+    """List the sizes to compare at: the traced ones, and others within the limits.
+
+    With `ends` the largest that the limits have, because a module may have a branch on a size.
+    """
     symbols = sorted(exported.limits)
     traced = {name: exported.traced.get(name, 5 + place) for place, name in enumerate(symbols)}
-    others = {name: clamp_size(exported.limits[name], traced[name] + 1) for name in symbols}
-    return [traced, others] if symbols and others != traced else [traced]
+    tried = [traced, {name: _nearest(exported, name, traced[name] + 1) for name in symbols}]
+    if ends:
+        tried.append({name: _nearest(exported, name, max(DEAR, traced[name])) for name in symbols})
+        for name in symbols:
+            if exported.limits[name][1] is None:
+                tried[-1][name] = traced[name]
+    return [dict(each) for each in dict.fromkeys(tuple(each.items()) for each in tried)]
+
+
+def _nearest(exported: Exported, name: str, size: int) -> int:
+    return clamp_size(exported.limits[name], size)
 
 
 def parameters(exported: Exported, rng: np.random.Generator, *, moved: bool) -> Arrays:
     """Every parameter in float64, by its name in the model; `moved` away from 0 and from others."""
     arrays: Arrays = {}
     for entry in exported.entries:
-        if entry.kind == "parameter" and entry.target not in arrays:
+        if entry.kind == "parameter" and entry.target not in arrays:  # frozen ones are moved too
             array = exported.arrays[entry.target].astype(np.float64, order="C")
             if moved:
                 flat = array.reshape(-1)
@@ -190,9 +204,7 @@ def has_torch() -> bool:
 
 
 def replay(
-    exported: Exported,
-    tensors: Mapping[str, Tensor],
-    sizes: Mapping[str, int],
+    exported: Exported, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
 ) -> list[Tensor]:
     """The outputs of the program; `tensors` are inputs, parameters and constants by name.
 
@@ -305,16 +317,40 @@ def _dtype(number: int) -> Any:  # noqa: ANN401 - a torch.dtype
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """The compared outputs, the largest difference, and the largest possible one."""
+    """The compared outputs, the largest difference, and the largest possible one.
+
+    `module` says whether the module itself was compared, and not only its exported program;
+    `rounding` is how far off it is, if it rounds as it runs. `single` are the symbols at whose size
+    of 1 it computes something else.
+    """
 
     compared: bool
     worst: float = 0.0
     tolerance: float = 0.0
     sizes: Sequence[Mapping[str, int]] = ()
+    module: bool = False
+    rounding: float = 0.0
+    single: Sequence[str] = ()
 
 
 # The outputs of the source itself from inputs by name: where the program is another's.
 Witness: TypeAlias = Callable[[Mapping[str, Array]], Sequence[Array]]
+# The outputs of what is compared, from tensors by name, at sizes.
+Run: TypeAlias = "Callable[[Exported, Mapping[str, Tensor], Mapping[str, int]], list[Tensor]]"
+
+
+class LiveModule(Protocol):
+    """A module in memory that can be compared itself."""
+
+    def run(
+        self, exported: Exported, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
+    ) -> list[Tensor]:
+        """The outputs of tensors by their names in the program; raises NotReplayed."""
+        ...
+
+    def own_gradients(self) -> list[str]:
+        """The parts of it that may have a gradient of their own."""
+        ...
 
 
 def prove(
@@ -323,6 +359,7 @@ def prove(
     model: Model,
     exported: Exported,
     witness: Witness | None = None,
+    module: LiveModule | None = None,
 ) -> ModelComparison:
     """Check, compile and compare; raises DiagnosticError with all that is wrong."""
     project = parse_project(text.encode())
@@ -336,7 +373,7 @@ def prove(
     if not has_torch():
         return ModelComparison(compared=False)
     with small_pages():
-        return _Comparison(program, weights, model, exported, witness).proof()
+        return _Comparison(program, weights, model, exported, witness).proof(module)
 
 
 def part(array: Array, weight: Weight) -> Array:
@@ -373,6 +410,16 @@ def _misshapen(
             yield NotTheModel(path, f"{weight.source} gives {list(gives)}, and it is {list(shape)}")
 
 
+def _name_differences(off: Sequence[Problem], own: Sequence[str]) -> Iterator[Problem]:
+    """Say where the model differs from its exported program, and where that may be from."""
+    for problem in off:
+        if isinstance(problem, NotTheModel):
+            help = f"the model has {', '.join(own)}" if own else ""
+            yield NotTheExport(problem.name, problem.reason, help)
+        else:
+            yield problem
+
+
 class _Comparison:
     """One program and the model that it is from."""
 
@@ -387,28 +434,79 @@ class _Comparison:
         self.witness = witness
         self.program, self.weights, self.model, self.exported = program, weights, model, exported
         self.module = program.load()
-        self.tolerance = agreement.OTHER_FLOAT32 if model.rounded else agreement.OTHER_PROGRAM
+        self.exact = agreement.OTHER_FLOAT32 if model.rounded else agreement.OTHER_PROGRAM
+        self.tolerance = self.exact
         self.worst = 0.0
         self.problems: list[Problem] = []
         self.drawn: dict[bool, Arrays] = {}
 
-    def proof(self) -> ModelComparison:
-        """Compare at every size that the program can be run at; raises DiagnosticError."""
+    def proof(self, module: LiveModule | None) -> ModelComparison:
+        """Compare at every size that the program can be run at; raises DiagnosticError.
+
+        A module that rounds to float32 as it runs is compared as closely as that lets it, and its
+        exported program exactly.
+        """
+        found, off = None, list[Problem]()
+        if module is not None:
+            found = self._compare_all(module.run)
+            off = self.problems
+            if found is not None and not off:
+                return replace(found, module=True, single=self._single(module.run))
+        worst = self.worst
+        self.problems, self.worst = [], 0.0
+        exact = self._compare_all(replay)
+        if exact is None:
+            self.problems.append(NotTheModel("the model", f"torch cannot run it: {self.reason}"))
+        if self.problems or exact is None:
+            raise DiagnosticError.of(*dict.fromkeys(self.problems))
+        if module is None or found is None:
+            return exact
+        if worst <= agreement.OTHER_FLOAT32 and all(isinstance(each, NotTheModel) for each in off):
+            self.tolerance = agreement.OTHER_FLOAT32
+            single = self._single(module.run)
+            off = {"rounding": worst, "tolerance": self.tolerance}
+            return replace(exact, **off, module=True, single=single)
+        raise DiagnosticError.of(*dict.fromkeys(_name_differences(off, module.own_gradients())))
+
+    def _compare_all(self, run: Run) -> ModelComparison | None:
+        """Compare at every size at which `run` gives numbers; None if there is none."""
         done: list[Mapping[str, int]] = []
-        reasons: list[str] = []
-        for sizes in trials(self.exported):
+        self.reason, self.tolerance = "", self.exact
+        for sizes in trials(self.exported, ends=run is not replay):
             try:
-                self._compare(sizes)
+                self._compare(run, sizes)
                 done.append(sizes)
             except NotReplayed as reason:
-                reasons.append(str(reason))
-        if not done:
-            self.problems.append(NotTheModel("the model", f"torch cannot run it: {reasons[0]}"))
-        if self.problems:
-            raise DiagnosticError.of(*dict.fromkeys(self.problems))
-        return ModelComparison(True, self.worst, self.tolerance, tuple(done))
+                self.reason = self.reason or str(reason)
+            if self.problems:
+                break
+        return ModelComparison(True, self.worst, self.tolerance, tuple(done)) if done else None
 
-    def _compare(self, sizes: Mapping[str, int]) -> None:
+    def _single(self, run: Run) -> tuple[str, ...]:
+        """The symbols at whose size of 1, which torch does not trace, `run` gives other outputs."""
+        traced = trials(self.exported)[0]
+        return tuple(
+            name
+            for name, (low, _) in sorted(self.exported.limits.items())
+            if low == 2 and not self._agrees(run, {**traced, name: 1})
+        )
+
+    def _agrees(self, run: Run, sizes: Mapping[str, int]) -> bool:
+        inputs = draw_inputs(self.exported, self.model, sizes, np.random.default_rng(0))
+        params = next(iter(self.drawn.values()))
+        try:
+            outputs = run(self.exported, self._tensors(params, inputs), sizes)
+            results, _ = self.module.forward(*self._diagram_arrays(params, inputs))
+        except (NotReplayed, ValueError, IndexError, ArithmeticError):
+            return False
+        unique = dict(zip(self.model.outputs, outputs, strict=False)).values()
+        return len(outputs) == len(self.model.outputs) and all(
+            mine.shape == its.shape
+            and agreement.error(mine, its.detach().numpy(), 0.0) <= self.tolerance
+            for mine, its in zip(results.values(), unique, strict=True)
+        )
+
+    def _compare(self, run: Run, sizes: Mapping[str, int]) -> None:
         import torch
 
         for span, moved in product(SPANS, (True, False)):
@@ -416,7 +514,11 @@ class _Comparison:
             inputs = draw_inputs(self.exported, self.model, sizes, rng, span)
             params = self._parameters(moved=moved)
             leaves = self._tensors(params, inputs)
-            outputs = replay(self.exported, leaves, sizes)
+            outputs = run(self.exported, leaves, sizes)
+            if len(outputs) != len(self.exported.outputs):
+                why = f"there are {len(outputs)} where it was traced with {len(self.model.outputs)}"
+                self.problems.append(NotTheModel("the outputs", why))
+                return
             if all(bool(torch.isfinite(each).all()) for each in outputs):
                 break
         else:
@@ -475,10 +577,10 @@ class _Comparison:
             return
         gradients = self.module.backward(own, saved, d_outputs)
         sums = self._sums(params, gradients)
+        pairs = zip(unique.values(), map(torch.as_tensor, d_outputs.values()), strict=True)
+        trained = [(output, d_output) for output, d_output in pairs if output.requires_grad]
         with self._comparing(leaves, sums):
-            torch.autograd.backward(
-                list(unique.values()), [torch.as_tensor(d) for d in d_outputs.values()]
-            )
+            torch.autograd.backward([y for y, _ in trained], [d for _, d in trained])
         for name, own_name in names.items():
             gradient = leaves[name].grad
             if gradient is not None and own_name in gradients:
@@ -504,9 +606,13 @@ class _Comparison:
             if name not in sums:
                 sums[name] = np.zeros(whole)
             sums[name][tuple(place)] += gradient
-        return sums | {
-            name: np.zeros(each.shape) for name, each in params.items() if name not in sums
-        }
+        others = self._trained() - sums.keys()
+        return sums | {name: np.zeros(params[name].shape) for name in sorted(others)}
+
+    def _trained(self) -> set[str]:
+        """The parameters that have a gradient, by their names in the model."""
+        entries = self.exported.entries
+        return {each.target for each in entries if each.kind == "parameter" and not each.frozen}
 
     @contextmanager
     def _comparing(self, leaves: Mapping[str, Tensor], sums: Arrays) -> Generator[None]:
@@ -534,7 +640,11 @@ class _Comparison:
         import torch
 
         tensors: dict[str, Tensor] = {}
-        shared = {name: torch.from_numpy(array).requires_grad_() for name, array in params.items()}
+        trained = self._trained()
+        shared = {
+            name: torch.from_numpy(array).requires_grad_(name in trained)
+            for name, array in params.items()
+        }
         for entry in self.exported.entries:
             if entry.kind == "parameter":
                 tensors[entry.name] = shared[entry.target]

@@ -9,7 +9,7 @@ from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import ONE, number
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import BOOL, Ref, reads
-from xg_torch.importing.fixed import HIDDEN, Condition, Fixed, Formula, Known, Mask, Turning
+from xg_torch.importing.fixed import HIDDEN, Chosen, Condition, Fixed, Formula, Known, Mask, Turning
 from xg_torch.importing.lowering import Lowering, combine, is_narrow
 from xg_torch.importing.recognize import (
     Visible,
@@ -382,6 +382,17 @@ def power(lowering: Lowering) -> Known:
 def square(lowering: Lowering) -> Known:
     """A number times itself."""
     return combine("pow", plain(lowering.known_of("self")), 2.0)
+
+
+def detach(lowering: Lowering) -> Known:
+    """Numbers without their gradient: `stop` for those that have one."""
+    known = lowering.known_of("self")
+    if isinstance(known, Formula):
+        return combine("stop", known)
+    if isinstance(known, Fixed | Mask | Chosen):
+        return known
+    view = lowering.view(known)
+    return lowering.keep("stop", view) if view.value.kind == "float" else view
 
 
 def clamp(lowering: Lowering) -> Known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import ONE, ZERO, Dim, DimError, as_dim, number
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import Argument, Ref
@@ -210,11 +211,12 @@ def _stretch(
     weight = lowering.weights.get(value)
     whole = weight is None or weight.start is not None or weight.source in lowering.whole
     if weight is not None and not whole and axis and first is not None and behind is not None:
-        return _part_of_weight(lowering, value, Weight(weight.source, False, home, first, behind))
+        part = replace(weight, axis=home, start=first, stop=behind)
+        return _part_of_weight(lowering, value, part)
     last = home == len(value.axes) - 1
-    part = _part_of_projection(lowering, value, start, stop, axis) if last and axis else None
-    if part is not None:
-        return part
+    projected = _part_of_projection(lowering, value, start, stop, axis) if last and axis else None
+    if projected is not None:
+        return projected
     place = home - len(value.axes)
     if not axis:
         axes = [size for i, size in enumerate(value.axes) if i != home]
@@ -257,7 +259,7 @@ def _part_of_projection(
     if weight.start is not None and weight.axis != side:
         return None
     before = weight.start or 0
-    part = Weight(weight.source, weight.transposed, side, before + first, before + last)
+    part = replace(weight, axis=side, start=before + first, stop=before + last)
     part_weight = lowering.weight(part)
     outer = part_weight.axes[-1]
     for mine, its in zip(part_weight.axes[:-1], product.data[1].axes[:-1], strict=True):
@@ -272,7 +274,7 @@ def _part_of_projection(
     if bias is None:
         return result
     before = bias.start or 0
-    vector = Weight(bias.source, False, 0, before + first, before + last)
+    vector = replace(bias, axis=0, start=before + first, stop=before + last)
     return add_bias(lowering, result, lowering.weight(vector))
 
 
@@ -345,11 +347,12 @@ def _piece(lowering: Lowering, view: View, place: int, index: int) -> View:
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys(("view", "reshape", "_unsafe_view", "unflatten", "flatten"), _regroup),
-    **dict.fromkeys(("expand", "expand_as"), _expand),
     **dict.fromkeys(
-        ("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "positive"), _identity
+        ("view", "view_as", "reshape", "reshape_as", "_unsafe_view", "unflatten", "flatten"),
+        _regroup,
     ),
+    **dict.fromkeys(("expand", "expand_as"), _expand),
+    **dict.fromkeys(("contiguous", "clone", "alias", "lift_fresh_copy", "positive"), _identity),
     "transpose": _transpose,
     "swapaxes": _transpose,
     "t": _t,

@@ -434,7 +434,7 @@ def in_patches(lowering: Lowering, view: View, stored: Weight, kernel: Sequence[
     patches = view.with_axes(
         (view.axes[0], *outer, (*channels, *(factor for axis in inner for factor in axis)))
     )
-    matrix = lowering.weight(Weight(stored.source, transposed=True, flat=True))
+    matrix = lowering.weight(replace(stored, transposed=True, flat=True))
     product = project(lowering, patches, matrix, lowering.argument("bias"))
     first, *places, last = product.axes
     return product.with_axes((first, last, *places))
@@ -508,7 +508,7 @@ def _convolve(
     lowering: Lowering, view: View, stored: Weight, groups: int, words: dict[str, str]
 ) -> View:
     """``conv[H, W](K, b, stride=2, pad=1)`` with a kernel [k, .., C/groups, D]."""
-    kernel = lowering.weight(Weight(stored.source, kernel=True))
+    kernel = lowering.weight(replace(stored, kernel=True))
     count = len(kernel.axes) - 2
     front, channels, places = view.axes[: -count - 1], view.axes[-count - 1], view.axes[-count:]
     hint_places(lowering, places)
@@ -719,4 +719,5 @@ def _parameter(lowering: Lowering, name: str) -> ModelValue | None:
     entry = held.get(argument.name) if isinstance(argument, Ref) else None
     if entry is None:
         raise Unspeakable(f"its {name} is no tensor of the model")
-    return lowering.weight(Weight(entry.target, frozen=name.startswith("running")))
+    frozen = entry.frozen or name.startswith("running")
+    return lowering.weight(Weight(entry.target, frozen=frozen))

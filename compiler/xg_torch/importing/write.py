@@ -26,6 +26,7 @@ class WrittenModel:
 
     text: str
     weights: Mapping[str, Weight]
+    symbols: Mapping[str, str]  # torch's symbols, by their names in the file
 
 
 def write(model: Model, blocks: ModelBlocks, entry: str, heading: Sequence[str]) -> WrittenModel:
@@ -50,7 +51,8 @@ def write(model: Model, blocks: ModelBlocks, entry: str, heading: Sequence[str])
     declared = ", ".join(f"{name} = {size}" if size else name for name, size in dims.declared)
     head = [*(f"# {line}" for line in heading), *([f"dim {declared}"] if declared else []), ""]
     text = "\n".join([*head, *([*definitions, ""] if definitions else []), *bodies])
-    return WrittenModel(format(Source("imported.xg", text)), dict(_weights(file)))
+    symbols = {symbol: str(dim) for symbol, dim in dims.symbols.items()}
+    return WrittenModel(format(Source("imported.xg", text)), dict(_weights(file)), symbols)
 
 
 def _counts(blocks: ModelBlocks) -> Iterator[int]:
