@@ -223,14 +223,29 @@ class Program:
             *(("overview",) if has_overview else ()),
         )
 
-    def figure(self, view: View, *, legend: bool = False, depth: int | None = None) -> Figure:
+    def figure(
+        self,
+        view: View,
+        *,
+        legend: bool = False,
+        depth: int | None = None,
+        compact: bool = False,
+    ) -> Figure:
         """One view of the block as a figure that is not drawn yet.
 
-        In an overview of one device calls are opened to a depth, 0 for none.
+        In an overview of one device calls are opened to a depth, 0 for none. In a `compact`
+        backward pass, gradients of parameters are names beside the products that they come from.
         """
         from xg.figures.views import figure  # figures are drawn by few programs
 
-        return figure(self.graphs, view, legend=legend, placed=self.distributed, depth=depth)
+        return figure(
+            self.graphs,
+            view,
+            legend=legend,
+            placed=self.distributed,
+            depth=depth,
+            compact=compact,
+        )
 
     def dot(self, view: View = "forward", *, theme: ThemeName = "light") -> str:
         """A figure as styled DOT text."""

@@ -23,9 +23,10 @@ from xg.diagnostics.escape import slug, stems
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.terminal import counted
 from xg.driver import Program, View, compile_project
-from xg.figures import dot, pictures, series
+from xg.figures import dot, first_that_fits, pictures, series
 from xg.figures.formats.pdf import Paper
 from xg.figures.model.figure import NotTurned, TooNarrow
+from xg.figures.views.compact import without_shapes
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, root_blocks
 from xg.packages import service
@@ -47,14 +48,16 @@ class Wanted:
     """Describe the requested outputs: their kinds, their colors, their block and its options.
 
     `kernels` asks for fused code, `plan` for a parallel plan, `paper` for a PDF on sheets of it,
-    `steps` for a series of pictures of each figure, of the one `view` if that is named. A kind that
-    a program has none of is refused where it was `named`, and else left out.
+    `steps` for a series of pictures of each figure, of the one `view` if that is named, `compact`
+    for the short form of backward figures. A kind that a program has none of is refused where it
+    was `named`, and else left out.
     """
 
     kinds: tuple[Kind, ...] = KINDS
     theme: ThemeName = "auto"
     legend: bool = False
     title: bool = True
+    compact: bool = False
     width: float = 0.0
     paper: Paper | None = None
     rightward: bool = False
@@ -151,10 +154,33 @@ def _views(program: Program, wanted: Wanted) -> Sequence[View]:
 
 
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
-    drawn = program.figure(view, legend=wanted.legend, depth=wanted.depth)
-    rightward = wanted.rightward and not drawn.columns
+    """Return a figure; of a backward pass for a given width the first form that fits.
+
+    Raises TooNarrow if none does.
+    """
     width = wanted.width if wanted.paper is None else wanted.paper.room[0]
-    return replace(drawn, has_heading=wanted.title, width=width, rightward=rightward)
+    forms = (
+        replace(
+            drawn,
+            has_heading=wanted.title,
+            width=width,
+            rightward=wanted.rightward and not drawn.columns,
+        )
+        for drawn in _forms(program, view, wanted)
+    )
+    is_painted = not set(PICTURES).isdisjoint(wanted.kinds)
+    return first_that_fits(forms) if width and is_painted else next(forms)
+
+
+def _forms(program: Program, view: View, wanted: Wanted) -> Iterator[Figure]:
+    """Yield a figure as it is wanted, then narrower forms of it."""
+    if view == "backward":
+        if not wanted.compact:
+            yield program.figure(view, legend=wanted.legend)
+        drawn = program.figure(view, legend=wanted.legend, compact=True)
+        yield from (drawn, without_shapes(drawn))
+    else:
+        yield program.figure(view, legend=wanted.legend, depth=wanted.depth)
 
 
 def _written(program: Program, wanted: Wanted) -> Iterator[str]:
@@ -501,6 +527,7 @@ def _output_request(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
         theme=options.theme,
         legend=options.legend,
         title=not options.no_title,
+        compact=options.compact,
         width=options.width,
         paper=Paper[options.paper] if options.paper else None,
         rightward=options.direction == "right",

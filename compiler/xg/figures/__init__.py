@@ -15,7 +15,7 @@ from xg.figures.formats.pdf import Paper, pdf
 from xg.figures.formats.svg import Shared, png, svg, svg_part
 from xg.figures.formats.tex import tex
 from xg.figures.layout import run_engine
-from xg.figures.model.figure import LIGHT, THEMES, Figure, Theme
+from xg.figures.model.figure import LIGHT, THEMES, Figure, Theme, TooNarrow
 from xg.figures.model.structure import first_column
 
 if TYPE_CHECKING:
@@ -102,6 +102,20 @@ def paint_figure(figure: Figure) -> tuple[Display, PlacedFigure]:
 def _drawn(figure: Figure, engines: tuple[Engine, ...]) -> tuple[Display, PlacedFigure]:
     placed = run_engine.layout(first_column(figure), engines)
     return (side_by_side(figure, placed) if figure.columns else paint(placed)), placed
+
+
+def first_that_fits(forms: Iterable[Figure]) -> Figure:
+    """Return the first form of a figure that fits its page; raises TooNarrow if none does."""
+    refusal: TooNarrow | None = None
+    for figure in forms:
+        try:
+            paint_figure(figure)
+        except TooNarrow as error:
+            refusal = error
+        else:
+            return figure
+    assert refusal is not None
+    raise refusal
 
 
 def on_a_sheet(whole: Figure, rows: Sequence[Sequence[Figure]], format: Format) -> bytes:

@@ -74,6 +74,12 @@ def _add_looks(parser: ArgumentParser) -> None:
         help="make figures at most this wide; units: in, cm, mm, pt",
     )
     parser.add_argument(
+        "--compact",
+        action="store_true",
+        help="in backward figures, write gradients of parameters beside their products; by itself "
+        "if --width leaves no room for more",
+    )
+    parser.add_argument(
         "--paper",
         choices=("a4", "letter"),
         help="split a long figure over PDF sheets of this size",
@@ -131,9 +137,16 @@ def _prints(options: Namespace) -> bool:
 
 
 def _draws_overview(options: Namespace) -> bool:
+    return _draws_view(options, "overview") and options.plan is None
+
+
+def _draws_backward(options: Namespace) -> bool:
+    return _draws_view(options, "backward")
+
+
+def _draws_view(options: Namespace, view: str) -> bool:
     is_one = options.view is not None or not (options.every or options.kinds or options.steps)
-    is_overview = options.view == "overview" if is_one else True
-    return _draws(options) and is_overview and options.plan is None
+    return _draws(options) and (options.view == view or not is_one)
 
 
 def _codes(options: Namespace) -> bool:
@@ -153,6 +166,7 @@ RULES: Final = (
     Rule("--depth", _draws_overview, "opens overviews of one device: add --pass overview"),
     Rule("--direction", _draws, "changes figures: add --only svg"),
     Rule("--width", _draws, "changes figures: add --only svg"),
+    Rule("--compact", _draws_backward, "changes backward figures: add --pass backward"),
     Rule(
         "--paper",
         _prints,

@@ -216,6 +216,7 @@ def _head(tip: Point, direction: Point, width: float) -> DrawnPath:
 
 _WITHOUT_TEXT: Final = (NodeKind.MATMUL, NodeKind.ADD, NodeKind.MUL)
 DETAIL_LEADING: Final = 3.0  # between a node's label and its second line
+_TEXT_LEADING: Final = DETAIL_LEADING + 2.5  # from the foot of a line to the next one's capitals
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +236,9 @@ def node_lines(node: FigureNode) -> tuple[TextLine, ...]:
     if node.kind in _WITHOUT_TEXT:
         return ()
     if node.kind in (NodeKind.TENSOR, NodeKind.SAVED):
-        label = typeset(node.label, style.TENSOR_SIZE, style.SHAPE_SIZE)
-    else:
-        label = typeset(node.label, style.GLYPH_SIZE)
+        lines = (node.label, *node.lines)  # of a list: none is quiet
+        return tuple(typeset(text, style.TENSOR_SIZE, style.SHAPE_SIZE) for text in lines)
+    label = typeset(node.label, style.GLYPH_SIZE)
     quiet = (node.detail, *node.lines)
     return (label, *(typeset(text, style.DETAIL_SIZE) for text in quiet if text))
 
@@ -249,6 +250,8 @@ def node_size(node: FigureNode) -> Extent:
     padding = 0.0 if look.outline is style.Outline.NONE else 2 * style.BOX_PADDING
     width = max((line.width + padding for line in lines), default=0.0)
     extra = sum(line.height + DETAIL_LEADING for line in lines[1:])
+    if look.outline is style.Outline.NONE:  # arrows end at the first and the last line
+        extra = sum(font.CAP_HEIGHT * _size(line) + _TEXT_LEADING for line in lines[1:])
     return Extent(max(width, look.width), look.height + extra)
 
 
@@ -284,16 +287,16 @@ _TAG_ROUNDING: Final = 2.6
 _TAG_LINE: Final = 0.8
 
 
-def glyph(node: FigureNode, box: Box) -> tuple[DrawnShape | DrawnText, ...]:
-    """Draw a node: its frame, then its contents."""
+def glyph(node: FigureNode, box: Box, align: float = 0.5) -> tuple[DrawnShape | DrawnText, ...]:
+    """Draw a node: its frame, then its contents; lines of text without a frame are aligned."""
     look = style.NODE_STYLES[node.kind]
     color = style.MARKS.get(node.mark)
     if color is None:
-        return (*frame(look, box), *_inside(node, box))
+        return (*frame(look, box), *_inside(node, box, align))
     fill = color if node.kind is NodeKind.MATMUL else look.fill
     fill = Color.BACKGROUND if node.mark is Emphasis.WENT else fill
     look = replace(look, line=color, fill=fill, line_width=style.MARKED_WIDTH)
-    parts = _inside(node, box)
+    parts = _inside(node, box, align)
     if look.outline is not Outline.SHARP and look.outline is not Outline.ROUNDED:
         parts = [_in_color(part, color) for part in parts]  # text on a fill stays as it reads best
     return (*frame(look, box, node.mark), *parts)
@@ -329,16 +332,22 @@ def tags(text: DrawnText) -> Iterator[DrawnShape]:
         yield DrawnShape(rectangle(box, _TAG_ROUNDING), line=line, width=_TAG_LINE)
 
 
-def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> Iterator[DrawnText]:
-    """Centre lines of text in a box, one under the other, by the height of their capitals."""
+def text_in(
+    lines: Iterable[TextLine], box: Box, color: Color = Color.INK, align: float = 0.5
+) -> Iterator[DrawnText]:
+    """Put lines of text into a box, one under the other, by the height of their capitals.
+
+    Several are aligned at its left, 0, at its right, 1, or in its middle.
+    """
     lines = tuple(lines)
+    align = align if len(lines) > 1 else 0.5
     capitals = [max(font.CAP_HEIGHT * _size(line), 0.0) for line in lines]
-    leading = DETAIL_LEADING + 2.5
-    y = box.center[1] - (sum(capitals) + leading * (len(lines) - 1)) / 2
+    y = box.center[1] - (sum(capitals) + _TEXT_LEADING * (len(lines) - 1)) / 2
     for line, capital in zip(lines, capitals, strict=True):
         y += capital
-        yield DrawnText(line, box.center[0] - line.width / 2, y, color, 0.5)
-        y += leading
+        x = box.left + (box.width - line.width) * align
+        yield DrawnText(line, x, y, color, align)
+        y += _TEXT_LEADING
 
 
 def boxed_text(lines: Iterable[TextLine], box: Box) -> Iterator[DrawnShape | DrawnText]:
@@ -364,7 +373,7 @@ def _outline(look: NodeStyle, box: Box) -> DrawnPath | None:
             return rectangle(box.grown(-look.line_width / 2), _ROUNDING)
 
 
-def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
+def _inside(node: FigureNode, box: Box, align: float) -> Iterable[DrawnShape | DrawnText]:
     x, y = box.center
     match node.kind:
         case NodeKind.MATMUL:
@@ -376,7 +385,9 @@ def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
         case NodeKind.MUL:
             return (DrawnShape(circle(box.center, 0.2 * box.width / 2 + 0.6), fill=Color.INK),)
         case NodeKind.SAVED | NodeKind.NOTE:
-            return _frame_tags(text_in(node_lines(node), box, Color.MUTED))
+            return _frame_tags(text_in(node_lines(node), box, Color.MUTED, align))
+        case NodeKind.TENSOR:
+            return _frame_tags(text_in(node_lines(node), box, Color.INK, align))
         case _:
             return boxed_text(node_lines(node), box)
 

@@ -64,12 +64,21 @@ def body(placed: PlacedFigure) -> list[Element]:
     """Draw a placed figure without title and legend."""
     around = lanes(placed)
     elements = [*_frames(placed, around), *_edges(placed, placed.paths, around)]
+    align = _alignments(placed)
     elements += (
         Element(node.id, f"node {node.kind.name.lower()}", node.title or characters(node.label),
-                glyph(node, placed.nodes[node.id]))
+                glyph(node, placed.nodes[node.id], align.get(node.id, 0.5)))
         for node in placed.figure.nodes
     )  # fmt: skip
     return elements
+
+
+def _alignments(placed: PlacedFigure) -> dict[str, float]:
+    """Return where lines of text are aligned: at the line between them and their node."""
+    if placed.is_turned:
+        return {}
+    right = dict.fromkeys(placed.facts.left.values(), 1.0)
+    return right | dict.fromkeys(placed.facts.right.values(), 0.0)
 
 
 def page(figure: Figure, body: list[Element]) -> Display:

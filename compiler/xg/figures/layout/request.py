@@ -23,7 +23,13 @@ from xg.figures.model.figure import (
     bounding_box,
     path_points,
 )
-from xg.figures.model.structure import EdgePlace, entered_aside, split_at_levels, through_bars
+from xg.figures.model.structure import (
+    SAME_ROW,
+    EdgePlace,
+    entered_aside,
+    split_at_levels,
+    through_bars,
+)
 
 # Frames: the rounded lane behind a group's nodes, and the place of its heading.
 
@@ -411,7 +417,6 @@ _CIRCLE_STEP: Final = 5.5
 _WIDE: Final = 40.0  # a box that hangs no straight line at a corner,
 _AT_CORNER: Final = 3.0  # that much farther in than others
 _ELSEWHERE: Final = 15.0  # for leaving a bar not where its value enters: less than a crossing
-FLAT: Final = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
 
 # How much each side is shunned, where an edge of a place leaves its upper node, and enters its
 # lower one. FORK is the line below the node's middle, which may already be there.
@@ -492,7 +497,7 @@ class _Book:
         self.rows = {node: field.row(box) for node, box in placed.nodes.items()}
         self.heads: dict[str, list[float]] = defaultdict(list)  # their widths, by what they enter
         for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
-            if place not in FLAT:
+            if place not in SAME_ROW:
                 self.heads[edge.head].append(head_width(edge.style, edge.mark))
 
     def reach(self, number: int) -> tuple[int, float]:
@@ -661,7 +666,7 @@ def field_of(placed: PlacedFigure) -> RoutingField:
     for number, box in placed.labels.items():
         label_blocks(placed, field, number, box, put=True)
     for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
-        if place in FLAT:
+        if place in SAME_ROW:
             ends = placed.nodes[edge.tail], placed.nodes[edge.head]
             first, last = sorted(ends, key=lambda box: box.left)
             field.rows[field.row(first)].block(first.right, last.left)

@@ -24,7 +24,6 @@ from xg.figures.layout.field import (
 from xg.figures.layout.lanes import label_lanes, lanes_beyond
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import (
-    FLAT,
     RouteRequest,
     bars_of,
     field_of,
@@ -46,7 +45,7 @@ from xg.figures.model.figure import (
     polyline,
     rounded,
 )
-from xg.figures.model.structure import EdgePlace
+from xg.figures.model.structure import SAME_ROW, EdgePlace
 
 # Channels: at which height level parts run in a gap, so that none overlap and few cross.
 #
@@ -442,7 +441,7 @@ def _route_with_rooms(placed: PlacedFigure, rooms: Mapping[int, float]) -> Place
         if number in twins:
             paths[twins[number]] = backward(sheet.path(route, route.half))
     for number, place in enumerate(placed.facts.places):
-        if place in FLAT:
+        if place in SAME_ROW:
             half = shift if number in twins else 0.0
             paths[number] = _flat(moved, number, place, half)
             if number in twins:
@@ -544,17 +543,21 @@ def _corners(points: Sequence[Point]) -> list[Point]:
 
 
 def _flat(placed: PlacedFigure, number: int, place: EdgePlace, half: float) -> DrawnPath:
-    """Return the line from a tensor into the side of the node that it is beside.
+    """Return the line from a tensor into the side of the node that it is beside, or out to it.
 
     Of two lines one runs `half` at the right-hand side of the way to the node.
     """
     edge = placed.figure.edges[number]
-    tail, head = placed.nodes[edge.tail], placed.nodes[edge.head]
-    sign = 1 if place is EdgePlace.FROM_LEFT else -1
-    y = head.center[1] + sign * half
-    reach = head.width / 2
-    if is_round(placed, edge.head):
+    is_out = place in (EdgePlace.TO_LEFT, EdgePlace.TO_RIGHT)
+    tensor, node = (edge.head, edge.tail) if is_out else (edge.tail, edge.head)
+    beside, middle = placed.nodes[tensor], placed.nodes[node]
+    sign = 1 if place in (EdgePlace.FROM_LEFT, EdgePlace.TO_LEFT) else -1
+    y = middle.center[1] + sign * half
+    reach = middle.width / 2
+    if is_round(placed, node):
         reach = sqrt(max(reach**2 - half**2, 0.0))
-    gap = text_gap(placed, edge.tail, NodeSide.RIGHT if sign > 0 else NodeSide.LEFT)
-    start = tail.center[0] + sign * (tail.width / 2 + gap)
-    return polyline(((start, y), (head.center[0] - sign * reach, y)))
+    gap = text_gap(placed, tensor, NodeSide.RIGHT if sign > 0 else NodeSide.LEFT)
+    own_gap = text_gap(placed, node, NodeSide.LEFT if sign > 0 else NodeSide.RIGHT)
+    start = beside.center[0] + sign * (beside.width / 2 + gap)
+    path = polyline(((start, y), (middle.center[0] - sign * (reach + own_gap), y)))
+    return backward(path) if is_out else path

@@ -51,6 +51,7 @@ class EdgeRole(Enum):
     BRANCH = auto()  # from a node to the top of another column
     SIDE = auto()  # into a node from beside
     RESIDUAL = auto()  # past many nodes, in a lane at the left
+    ASIDE = auto()  # out to a result beside a node
 
 
 class Emphasis(Enum):

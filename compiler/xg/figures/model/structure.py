@@ -37,6 +37,8 @@ class EdgePlace(Enum):
     AROUND = auto()  # from a node whose own column goes on, into another from beside
     FROM_LEFT = auto()  # its tail is in the same row, left of its head
     FROM_RIGHT = auto()
+    TO_LEFT = auto()  # its head is in the same row, left of its tail
+    TO_RIGHT = auto()
     LANE = auto()
     OUT = auto()  # down to a result of a side column, half a row below
     BACK = auto()  # a gradient's arrow, beside the arrow that it is the twin of
@@ -148,6 +150,12 @@ def _side_tensors(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
             left[edge.head] = edge.tail
         elif edge in flat and edge.head not in taken and edge.head not in right:
             right[edge.head] = edge.tail
+    for edge in solid:
+        if edge.role is EdgeRole.ASIDE and edge.tail not in figure.levels:
+            if edge.tail not in taken and edge.tail not in right:
+                right[edge.tail] = edge.head
+            elif edge.tail not in left:
+                left[edge.tail] = edge.head
     return left, right
 
 
@@ -163,6 +171,10 @@ def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) 
         return EdgePlace.FROM_LEFT
     if right.get(edge.head) == edge.tail:
         return EdgePlace.FROM_RIGHT
+    if left.get(edge.tail) == edge.head:
+        return EdgePlace.TO_LEFT
+    if right.get(edge.tail) == edge.head:
+        return EdgePlace.TO_RIGHT
     return _BY_ROLE[edge.role]
 
 
@@ -209,8 +221,9 @@ _BY_ROLE = {
     EdgeRole.BRANCH: EdgePlace.BRANCH,
     EdgeRole.SIDE: EdgePlace.SIDE,
     EdgeRole.RESIDUAL: EdgePlace.LANE,
+    EdgeRole.ASIDE: EdgePlace.BRANCH,  # if there is no room beside its node
 }
-_SAME_ROW = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
+SAME_ROW = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT, EdgePlace.TO_LEFT, EdgePlace.TO_RIGHT)
 
 
 def split_at_levels(figure: Figure) -> list[list[str]]:
@@ -281,7 +294,7 @@ def _rows(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[str, int]:
         waiting[below] += 1
     for edge, place in zip(figure.edges, places, strict=True):
         if place is not EdgePlace.BACK:
-            successors[edge.tail].append((edge.head, place not in _SAME_ROW))
+            successors[edge.tail].append((edge.head, place not in SAME_ROW))
             waiting[edge.head] += 1
     rows = {node_id: 0 for node_id, count in waiting.items() if count == 0}
     ready = deque(rows)

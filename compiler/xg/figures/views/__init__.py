@@ -21,11 +21,13 @@ def figure(
     legend: bool = False,
     placed: IRProgram | None = None,
     depth: int | None = None,
+    compact: bool = False,
 ) -> Figure:
     """Return one view of a program's entry block; for the backward it is differentiated.
 
     Of a program that was `placed` on a mesh, `program` is that of one rank. In an overview of one
-    device calls are opened to a `depth`; without one, repeated blocks that call others.
+    device calls are opened to a `depth`; without one, repeated blocks that call others. In a
+    `compact` backward pass gradients of parameters are names beside their products.
 
     Raises KeyError where a gradient is to be drawn and the program has none, ValueError for
     another view.
@@ -34,7 +36,9 @@ def figure(
         case "forward":
             return forward_figure(program, program.main, legend=legend)
         case "backward":
-            return backward_figure(program, program.backwards[program.entry], legend=legend)
+            return backward_figure(
+                program, program.backwards[program.entry], legend=legend, compact=compact
+            )
         case "overview" if placed is not None and placed.mesh:
             return columns_figure(placed, program, legend=legend)
         case "overview":

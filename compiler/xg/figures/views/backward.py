@@ -6,15 +6,23 @@ Gradients flow; parameters and saved values are beside the node that takes them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.terminal import counted
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, muted, plain, symbol
-from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange, axis_groups
+from xg.figures.views.arrange import (
+    Arranged,
+    DrawnOperation,
+    Flow,
+    Terminal,
+    arrange,
+    axis_groups,
+)
+from xg.figures.views.compact import DrawnSteps, Unfolded, fold, in_lines, with_tags
 from xg.figures.views.inner_collectives import (
     InnerCollectives,
     backward_inner_collectives,
@@ -104,9 +112,11 @@ _IN_A_LINE: Final = 6  # gradients of parameters that a line of a box names
 _MOST_LISTED: Final = 2 * _IN_A_LINE
 
 
-def backward_figure(program: IRProgram, backward: Backward, *, legend: bool = False) -> Figure:
+def backward_figure(
+    program: IRProgram, backward: Backward, *, legend: bool = False, compact: bool = False
+) -> Figure:
     """Return the backward figure of one of a program's graphs."""
-    return backward_drawn(program, backward, legend=legend).figure
+    return backward_drawn(program, backward, legend=legend, compact=compact).figure
 
 
 def backward_drawn(
@@ -115,8 +125,13 @@ def backward_drawn(
     *,
     legend: bool = False,
     kept: Mapping[Value, str] | None = None,
+    compact: bool = False,
 ) -> Drawn:
-    """Return the backward figure of one of a program's graphs, and where its steps are in it."""
+    """Return the backward figure of one of a program's graphs, and where its steps are in it.
+
+    If it is `compact`, gradients of parameters are names beside the nodes that they come from, and
+    what makes these is not drawn.
+    """
     inner_collectives = backward_inner_collectives(backward)
     graph = with_inner_collectives(backward.forward, inner_collectives)
     kept = saved_names(program, graph.key) if kept is None else kept
@@ -128,18 +143,22 @@ def backward_drawn(
         _made_again(backward),
         _ambiguous(program, backward),
         read_cotangents(program),
+        in_lines if compact else _in_a_line,
     )
     read = drawing.read[backward.forward.key]
     drawn = {step: drawing.drawn(step) for step in backward.steps if leads_on(step, read)}
-    operations = [operation for some in drawn.values() for operation in some]
-    arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
-    notation = drawing.notation
+    notation, count = drawing.notation, len(drawn)
+    if compact:
+        drawn, arranged = drawing.fold(drawn)
+    else:
+        operations = [operation for some in drawn.values() for operation in some]
+        arranged = arrange(drawing.sources(), operations, drawing.results(), notation)
     cotangents = ", ".join(characters(notation.gradient(value)) for value in backward.cotangents)
     figure = Figure(
         graph.title or graph.block,
         subtitle("backward pass", program),
         f"Computes {counted(len(backward.gradients), 'gradient')} from {cotangents}"
-        f" in {counted(len(drawn), 'step')}.",
+        f" in {counted(count, 'step')}.",
         arranged.nodes,
         arranged.edges,
         axis_groups(arranged, drawn, notation),
@@ -155,7 +174,8 @@ class BackwardDrawing:
 
     `again` are values of the forward pass that this one makes again, and whether of parameters;
     `ambiguous` are names of parameters of calls that another call or the block has, too; `read` are
-    the cotangents that each backward pass of the program reads.
+    the cotangents that each backward pass of the program reads; `listed` puts several tensors into
+    lines.
     """
 
     backward: Backward
@@ -165,6 +185,7 @@ class BackwardDrawing:
     again: Mapping[Value, bool]
     ambiguous: Collection[str]
     read: Read
+    listed: Callable[[RichText], Sequence[RichText]]
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
@@ -198,6 +219,23 @@ class BackwardDrawing:
         )
         label = self.notation.label
         return results + [Terminal(v, self._tensor(label(v), NodeKind.TENSOR)) for v in again]
+
+    def fold(self, drawn: DrawnSteps) -> tuple[DrawnSteps, Arranged]:
+        """Arrange the pass without what leads to gradients of parameters alone."""
+        params = set(self.backward.param_values())
+        own = [primal in params for primal in self.backward.gradients]
+        results, sources = self.results(), self.sources()
+        ends = [one for one, is_own in zip_longest(results, own) if not is_own]
+        named = [one for one, is_own in zip_longest(results, own) if is_own]
+        kept = fold(Unfolded(sources, drawn, ends, named), self.notation, self.ids)
+        stay = {one.node.id for one in kept.operations}
+        left = {
+            step: operations
+            for step, some in drawn.items()
+            if (operations := [one for one in some if one.node.id in stay])
+        }
+        arranged = arrange(sources, kept.operations, kept.results, self.notation)
+        return left, with_tags(arranged, kept.beside)
 
     def drawn(self, step: Step) -> list[DrawnOperation]:
         """Return a step's operation and, if it sends something inside, what that goes through."""
@@ -302,8 +340,7 @@ class BackwardDrawing:
         read = [value for value in taken if self.notation.symbol(value)]
         if not read:
             return ()
-        label = self.notation.list_values(read)
-        return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
+        return ((self._list(read), EdgeStyle.SINGLE),)
 
     def _mark_node(self, node: FigureNode, step: Step) -> FigureNode:
         """Return a node in the mark of what it differentiates; notes are in the forward figure."""
@@ -316,13 +353,18 @@ class BackwardDrawing:
         if not kept:
             return ()
         if len(kept) > 1:
-            label = self.notation.list_values([value for _, value in kept])
-            return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
+            return ((self._list([value for _, value in kept]), EdgeStyle.SINGLE),)
         ((place, value),) = kept
         label = self.notation.operand(step, place) or plain("[]")
         of_kind = NodeKind.TENSOR if self._is_parameter(value) else NodeKind.SAVED
         node = replace(self._tensor(label, of_kind), mark=self.notation.mark(value))
         return ((node, operand_style(step, place)),)
+
+    def _list(self, values: Sequence[Value]) -> FigureNode:
+        """Return several saved tensors as one node."""
+        node = self._tensor(self.notation.list_values(values), NodeKind.SAVED)
+        first, *lines = self.listed(node.label)
+        return replace(node, label=first, lines=tuple(lines))
 
     def _is_parameter(self, value: Value) -> bool:
         """Return whether a value is a parameter or its transpose."""
@@ -340,6 +382,10 @@ class BackwardDrawing:
         if of_kind is NodeKind.SAVED:
             title = f"{title}, saved in the forward pass"
         return FigureNode(self.ids.take(name), of_kind, label, title=title)
+
+
+def _in_a_line(label: RichText) -> Sequence[RichText]:
+    return (label,)
 
 
 def _count_gradients(program: IRProgram, callee: str) -> int:
