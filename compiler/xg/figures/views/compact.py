@@ -37,7 +37,7 @@ DrawnSteps = Mapping[Step, Sequence[DrawnOperation]]
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """What a backward figure is arranged from; `drawn` has the operations of each step.
+    """Hold what a backward figure is arranged from; `drawn` has the operations of each step.
 
     `params` are the gradients of parameters, `results` all others.
     """
