@@ -149,3 +149,45 @@ def test_bad_input_is_told(xg: Xg, folder: Path, words: tuple[str, ...], message
     assert said.code in (1, 2)
     assert message in said.err.replace("\n", " "), said.err
     assert "Traceback" not in said.err
+
+
+SCALED = """\
+dim B, D, k = 2
+block Half(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> scale(k) : Y
+}
+block Net(X [B, D]) -> Y [B, D] {
+    X -> 2 × Half as halves : Y
+}
+"""
+HALF = """\
+from torch import nn
+
+class Config:
+    factor = 3
+    def to_dict(self): return vars(self)
+
+class Half(nn.Module):
+    config = Config
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(4, 4, bias=False)
+    def forward(self, X): return self.config.factor * self.map(X)
+"""
+OWN_NAMES = '[tensors]\n"map.weight" = "T : W"\n\n[config]\nk = "factor"\n'
+MODEL_NAMES = '[tensors]\n"halves.*.map.weight" = "T : halves.*.W"\n'
+
+
+def test_a_config_may_be_a_class_and_names_those_of_one_block(xg: Xg, folder: Path) -> None:
+    """Half is a part of each round of Net; its own file of names says nothing of Net."""
+    (folder / "net.xg").write_text(SCALED, encoding="utf-8")
+    (folder / "half.py").write_text(HALF, encoding="utf-8")
+    (folder / "mine.toml").write_text(OWN_NAMES, encoding="utf-8")
+    (folder / "net.names.toml").write_text(MODEL_NAMES, encoding="utf-8")
+    words = ("compare", "net.xg", "--block", "Half", "--module", "half.py:Half")
+    said = xg(*words, "--map", "mine.toml")
+    assert said.code == 0, said.out + said.err
+    refused = xg(*words).err
+    assert "names the parameters of Net, which repeats Half" in refused
+    assert "with lines for the parameters of Half itself, such as W" in refused

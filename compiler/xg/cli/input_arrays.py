@@ -11,6 +11,7 @@ import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -194,25 +195,46 @@ def _config_of(found: weights.Weights) -> Path:
 
 
 def of_block(known: Names, project: Project, draft: IRProgram, settings: Settings) -> Names:
-    """Return the names of one block of the file: the model's names below the call of it."""
+    """Return the names of one block of the file: the model's names below the call of it.
+
+    A file that says more of the block's parameters than of the model's is the block's own.
+    """
     last = project.main.blocks[-1].name.name if project.main.blocks else None
     if last in (None, draft.main.block):
         return known
     main = shape_project(project, last, concerning(project, last, settings))
+    if _lines_of(known, draft) > _lines_of(known, main):
+        return known
     inside = call_path(main, draft.main.block)
     if inside is None:
+        repeated = call_path(main, draft.main.block, repeated=True)
         raise InputError(
-            f"{known.source} names the parameters of {main.main.block}, which does not call "
-            f"{draft.main.block}: --names says theirs"
+            f"{known.source} names the parameters of {main.main.block}, which "
+            + (f"repeats {draft.main.block}" if repeated else f"does not call {draft.main.block}")
+            + f": --names FILE with lines for the parameters of {draft.main.block} itself, such as "
+            + ", ".join(path for path, *_ in islice(param_specs(draft), 2))
         )
     return rename.inside(known, inside)
 
 
-def call_path(graphs: IRProgram, block: str) -> str | None:
-    """The path of the first call of a block, without rows of calls: ``bert``, ``model.encoder``."""
+def _lines_of(known: Names, program: IRProgram) -> int:
+    """How many lines of a file of names are about parameters of a program."""
+    paths = [path for path, *_ in param_specs(program)]
+    return sum(
+        any(rename.fits(param, path) for param in line.params for path in paths)
+        for line in known.lines
+    )
+
+
+def call_path(graphs: IRProgram, block: str, *, repeated: bool = False) -> str | None:
+    """The path of the first call of a block: ``bert``, ``model.encoder``.
+
+    It leads through no repeat, unless it may be `repeated`.
+    """
 
     def below(site: CallSite) -> Iterator[CallSite]:
-        return (site.enter(call, graphs.graphs) for call in site.graph.calls if call.count is None)
+        calls = (call for call in site.graph.calls if repeated or call.count is None)
+        return (site.enter(call, graphs.graphs) for call in calls)
 
     _, *sites = level_by_level([entry(graphs)], below, lambda site: site.graph.block)
     return next((site.path for site in sites if site.graph.block == block), None)

@@ -463,13 +463,22 @@ def _load_module(text: str, place: str) -> ModuleType:
 
 
 def config_of(module: nn.Module) -> dict[str, Any] | None:
-    """The sizes and words that a module keeps as its `config`, as config.json would have them."""
+    """The sizes and words that a module keeps as its `config`, as config.json would have them.
+
+    It may be an object or a class, whose attributes they are.
+    """
     config: Any = getattr(module, "config", None)
     if isinstance(config, Mapping):
         return dict(config)
-    to_dict = getattr(config, "to_dict", None)
-    told: Any = to_dict() if to_dict is not None else getattr(config, "__dict__", None)
-    return dict(told) if told else None
+    if isinstance(config, type):
+        classes = [each for each in reversed(config.__mro__) if each is not object]
+        told = {name: value for each in classes for name, value in vars(each).items()}
+    elif (to_dict := getattr(config, "to_dict", None)) is not None:
+        return dict(to_dict())
+    else:
+        told = dict(getattr(config, "__dict__", {}))
+    plain = (str, int, float, list, dict, type(None))
+    return {n: v for n, v in told.items() if isinstance(v, plain) and n[:1] != "_"} or None
 
 
 def at_all_sizes(
