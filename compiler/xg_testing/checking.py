@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.frontend.project import Project, read_project
+from xg_runtime.errors import FileError
 from xg_testing.differences import Changes, changes
 from xg_testing.lockfile import EMISSIONS, NAME, Lock, read_lock, write_lock
 from xg_testing.record import BlockLock, lock_project
@@ -36,8 +37,10 @@ def check_project(project: Project, lock: Lock, folder: Path) -> Iterator[Change
 
 
 def check_file(file: Path) -> Iterator[Changes]:
-    """Yield the changes of one file; a folder without a lock has nothing to compare with."""
-    lock = read_lock(lock_of(file)) or Lock({})
+    """Yield the changes of one file; raises FileError if its folder has no lock."""
+    lock = read_lock(lock_of(file))
+    if lock is None:
+        raise FileError(f"there is no {NAME} beside {file}: `xg lock {file}` writes one")
     yield from check_project(read_project(file), lock, file.parent)
 
 

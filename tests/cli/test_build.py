@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import TINY, Xg
 
+from xg import __version__
 from xg.cli import opening as watch
 from xg.cli.console import Console
 from xg.driver import BACKENDS
@@ -71,6 +72,20 @@ def test_a_second_run_writes_nothing(xg: Xg, folder: Path) -> None:
     after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("out").iterdir()}
     assert before == after
     assert xg("build", "tiny.xg", "-o", "out", "--all", "--check").code == 0
+
+
+def test_a_comment_and_a_new_release_make_no_file_differ(xg: Xg, folder: Path) -> None:
+    words = ("build", "tiny.xg", "-o", "out", "--only", "numpy,torch,svg,dot")
+    xg(*words)
+    tiny = folder / "tiny.xg"
+    tiny.write_text(f"# Ours.\n\n{tiny.read_text(encoding='utf-8')}", encoding="utf-8")
+    module = folder / "out" / "tiny_net_numpy.py"
+    code = module.read_text(encoding="utf-8").replace(f"xg {__version__}", "xg 0.0.1")
+    module.write_text(code, encoding="utf-8")
+    assert "xg 0.0.1 from tiny.xg" in code
+    assert xg(*words, "--check").code == 0
+    module.write_text(code.replace("relu(", "silu("), encoding="utf-8")
+    assert xg(*words, "--check").code == 1
 
 
 def test_only_some_kinds(xg: Xg, folder: Path) -> None:

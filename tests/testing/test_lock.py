@@ -139,6 +139,15 @@ def test_a_damaged_lock_is_an_error_with_a_way_out(file: Path) -> None:
         list(check_file(file))
 
 
+def test_without_a_lock_the_command_to_write_one_is_named(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.with_name(NAME).unlink()
+    assert main(["lock", "--check", str(file)]) == 5
+    said = capsys.readouterr().err
+    assert f"there is no xg.lock beside {file}: `xg lock {file}` writes one" in said
+
+
 def test_the_command_reports_and_accepts(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lock", "--check", str(file)]) == 0
     after(file, "ReLU", "SiLU")
