@@ -14,6 +14,7 @@ GAP: Final = 26  # points
 ABOVE: Final = 26  # points, with a caption in them
 TEXT: Final = 'font-family="Helvetica, Arial, sans-serif" font-size="14" font-weight="bold"'
 SHOWN: Final = re.compile(r"^<!-- file: \S+\.xg -->\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IDS: Final = re.compile(r'(?<=<g) id="[^"]*"')  # which figures beside each other share
 SIZES: Final = re.compile(r'<svg ([^>]*?)width="[^"]*" height="[^"]*" viewBox="0 0 (\S+) (\S+)"')
 
 
@@ -48,7 +49,7 @@ def _beside(
     here, placed = 0.0, list[str]()
     for picture, caption, size in zip(pictures, captions, sizes, strict=True):
         x, y = ((breadth - size[0]) / 2, here) if column else (here, 0)
-        inside = picture[_sizes(picture).start() :].strip()
+        inside = IDS.sub("", picture[_sizes(picture).start() :].strip())
         place = rf'<svg \1x="{x:g}" y="{y + ABOVE:g}" width="\2" height="\3" viewBox="0 0 \2 \3"'
         placed += [
             f'<text x="{x + size[0] / 2:g}" y="{y + ABOVE - 8:g}" text-anchor="middle" {TEXT}'

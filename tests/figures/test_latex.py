@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from figures.hand_made import overview
+from figures.hand_made import mha_forward, overview
 from figures.test_tex import LIBRARY, NAMES, SEED
 from tier import some
 
@@ -75,3 +75,23 @@ def test_latex_reads_it_into_a_document(tmp_path: Path) -> None:
 \end{document}
 """
     compiled(tmp_path, document)
+
+
+def test_a_paper_has_its_own_colors_and_styles_and_draws_to_nodes(tmp_path: Path) -> None:
+    (tmp_path / "picture.tex").write_bytes(render(mha_forward(), "tex"))
+    document = rb"""\documentclass{article}
+\usepackage[paperheight=15in]{geometry}
+\pdfcompresslevel=0
+\usepackage{tikz}
+\definecolor{xgink}{HTML}{123456}
+\tikzset{xg nonlinear/.style={fill=yellow},xg edge/.style={line width=3.25pt}}
+\def\xgextra{\draw[magenta,->] (SM) to[bend left] (mix);}
+\begin{document}
+\input{picture}
+\end{document}
+"""
+    pdf = compiled(tmp_path, document)
+    assert pdf.count(b"0.0706 0.20392 0.33725 RG") > 20  # #123456, in each line
+    assert b"0 0 1 0 k" in pdf  # yellow
+    assert b"0 1 0 0 K" in pdf  # magenta
+    assert b"3.2379 w" in pdf  # 3.25 points of TeX

@@ -36,7 +36,7 @@ ATTRIBUTES = {
     "title": set[str](),
     "desc": set[str](),
     "style": set[str](),
-    "g": {"class", "data-op"},
+    "g": {"id", "class", "data-op"},
     "path": {"class", "fill", "stroke", "stroke-width", "stroke-dasharray", "d"},
     "text": {"{http://www.w3.org/XML/1998/namespace}space"},
     "tspan": {
@@ -78,7 +78,7 @@ def test_a_hostile_name_stays_text(text: str) -> None:
     assert len(list(root.iter())) <= len(list(harmless.iter()))
     for element in root.iter():
         for name, value in element.attrib.items():
-            assert name == "data-op" or "alert" not in value
+            assert name in ("data-op", "id") or "alert" not in value
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
@@ -110,6 +110,23 @@ def test_every_node_edge_and_group_has_its_id() -> None:
     expected += [f"{edge.tail}->{edge.head}" for edge in figure.edges]
     expected += [node.id for node in figure.nodes]
     assert [one for one in ids if one is not None] == expected
+
+
+def test_every_group_has_an_id_of_its_own() -> None:
+    """Inkscape and Illustrator show it as the name of a layer."""
+    ids = [group.get("id") for group in tree(mha_forward()).iter(f"{SVG}g")]
+    assert {"title", "node-LN", "node-W_Q", "edge-LN-to-matmul_K", "group-heads"} <= {*ids}
+    for file in ("flow", "mlp", "vae", "transformer"):
+        figure = xg.compile(shipped(file)).figure("backward", legend=True)
+        ids = [group.get("id") for group in tree(figure).iter(f"{SVG}g")]
+        assert len(ids) == len({*ids})
+        assert all(one and re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", one) for one in ids)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_id_of_a_hostile_name_is_a_word(text: str) -> None:
+    for name in paint_figure(hostile_figure(text))[0].names():
+        assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name), name
 
 
 def test_themes_differ_in_colours_only() -> None:

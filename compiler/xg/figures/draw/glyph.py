@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -30,7 +31,7 @@ from xg.figures.model.figure import (
     polyline,
     rectangle,
 )
-from xg.figures.model.richtext import RichText, plain
+from xg.figures.model.richtext import RichText, plain, plain_name
 from xg.ir.collectives import COLLECTIVES
 
 # Define the display list: a finished picture as paths, arrows and lines of text.
@@ -113,6 +114,29 @@ class Display:
         marked = {part.color for part in parts if isinstance(part, DrawnText)}
         marked |= {part.line for part in parts if isinstance(part, DrawnShape)}
         return [one for one in Color if one not in OF_MARKS or one in marked]
+
+    def names(self) -> list[str]:
+        """Return a name of its own for each element: node-LN, edge-X-to-LN, legend-2.
+
+        The same figure has the same names in each format, and mostly if another step is added.
+        """
+        taken: Counter[str] = Counter()
+        return [_unique(_element_name(one), taken) for one in self.elements]
+
+
+def _element_name(element: Element) -> str:
+    kind, _, form = element.kind.partition(" ")
+    if element.wire is not None:
+        ends = (plain_name(end) for end in (element.wire.tail, element.wire.head))
+        return f"{kind}-{'-to-'.join(ends)}"
+    return "-".join(filter(None, (kind, plain_name(element.op) or form)))
+
+
+def _unique(name: str, taken: Counter[str]) -> str:
+    taken[name] += 1
+    if taken[name] == 1:
+        return name
+    return _unique(f"{name}-{taken[name]}", taken)
 
 
 # Shifting and scaling parts of a display list.

@@ -60,8 +60,8 @@ def svg(display: Display, theme: Theme, *, follow: bool = False) -> str:
         f'{sheet}<path class="xg-background" fill="{theme.colors[Color.BACKGROUND]}"'
         f' d="M0 0H{width}V{height}H0Z"/>',
     ]
-    for element in display.elements:
-        lines += _element(element, theme)
+    for element, name in zip(display.elements, display.names(), strict=True):
+        lines += _element(element, name, theme)
     return "\n".join(lines) + "\n</svg>\n"
 
 
@@ -80,9 +80,10 @@ def _dark_sheet(colors: Sequence[Color]) -> str:
     return f"@media (prefers-color-scheme:dark){{{''.join(rules)}}}"
 
 
-def _element(element: Element, theme: Theme) -> Iterator[str]:
+def _element(element: Element, name: str, theme: Theme) -> Iterator[str]:
+    """Write an element as a group, whose id is the name of a layer in Inkscape and Illustrator."""
     op = f' data-op="{escape.xml(element.op)}"' if element.op else ""
-    yield f'<g class="{element.kind}"{op}>'
+    yield f'<g id="{name}" class="{element.kind}"{op}>'
     if element.title and element.op:
         yield f"<title>{escape.xml(element.title)}</title>"
     for part in element.parts:

@@ -2,6 +2,9 @@
 
 Boxes and arrows are where the other formats have them. Text is the document's own: in its fonts, at
 its sizes, centred or aligned where ours is; text that is wider than its room is scaled to fit.
+
+A paper can change it without editing the file: it defines the colors or styles before it reads the
+file, and `\\xgextra` with more to draw, from and to the nodes by their names.
 """
 
 from __future__ import annotations
@@ -13,10 +16,10 @@ from typing import Final, NamedTuple
 from unicodedata import normalize
 
 from xg.diagnostics import escape
-from xg.figures.draw.font import TextSpan
-from xg.figures.draw.glyph import Display, DrawnShape, DrawnText
+from xg.figures.draw.font import TextSpan, line_bounds
+from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
 from xg.figures.formats.svg import number
-from xg.figures.model.figure import Color, DrawnPath, Theme
+from xg.figures.model.figure import Color, DrawnPath, Theme, bounding_box
 from xg.figures.model.richtext import scripts
 
 # Labels in LaTeX: symbols and shapes as math, words as text, no character with a meaning.
@@ -213,10 +216,15 @@ def _text(cluster: str) -> str:
 
 SIGN: Final = "% Drawn by xg: "  # how each document begins
 _LARGEST_SIDE: Final = 14_000.0  # points; TeX has no lengths above 16,383
+_ROUND: Final = ("matmul", "add", "mul")  # kinds of nodes
 _SLACK: Final = 2.0  # points by which text may be wider than measured
 
 # Behind \begin{document} the kernel's \@nodocument is \relax: then this is a part of that document.
 _HEAD: Final = r"""% Compiles by itself, and can be \input where \usepackage{{tikz}} is loaded.
+% Before you \input it, you may define its colors and styles, and more to draw:
+% \definecolor{{xgink}}{{HTML}}{{003366}}
+% \tikzset{{xg nonlinear/.style={{fill=yellow!20}}, xg edge/.style={{line width=2pt}}}}
+% \def\xgextra{{\draw[->] ({example}) -- +(40,0);}}
 \expandafter\ifx\csname @nodocument\endcsname\relax
   \let\xgbegin\relax \let\xgend\relax
 \else
@@ -233,32 +241,39 @@ _HEAD: Final = r"""% Compiles by itself, and can be \input where \usepackage{{ti
 \def\xgcode#1{{{{\scriptsize U+#1}}}}
 \def\xgchar#1{{\ifdefined\Uchar
   \iffontchar\font"#1 \Uchar"#1 \else\xgcode{{#1}}\fi\else\xgcode{{#1}}\fi}}"""
-_FOOT: Final = r"""\end{tikzpicture}%
+_FOOT: Final = r"""\csname xgextra\endcsname
+\end{tikzpicture}%
 \xgend
 """
 
 
 def tex(display: Display, theme: Theme) -> str:
     """Write a display list as LaTeX; a figure that is too large for TeX gets a smaller scale."""
+    named = list(zip(display.elements, display.names(), strict=True))
+    nodes = (name for one, name in named if _is_node(one))
     scale = min(1.0, _LARGEST_SIDE / max(display.width, display.height))
     width, height = _length(display.width, scale), _length(display.height, scale)
     lines = [
         SIGN + escape.clean(display.title),
-        _HEAD.format(width=width, height=height),
+        _HEAD.format(width=width, height=height, example=next(nodes, "X").removeprefix("node-")),
         *(
-            f"\\definecolor{{{_name(one)}}}{{HTML}}{{{theme.colors[one][1:]}}}"
+            f"\\providecolor{{{_name(one)}}}{{HTML}}{{{theme.colors[one][1:]}}}"
             for one in display.colors()
         ),
         f"\\path[use as bounding box] (0,0) rectangle ({width},{height});",
     ]
     if theme.colors[Color.BACKGROUND] != "#FFFFFF":  # a white page is paper: leave it blank
         lines.append(f"\\fill[{_name(Color.BACKGROUND)}] (0,0) rectangle ({width},{height});")
-    for element in display.elements:
+    for element, name in named:
         lines.append(f"% {escape.clean(f'{element.kind} {element.op}').rstrip()}")
         for part in element.parts:
             lines += (
-                _text_nodes(part, scale) if isinstance(part, DrawnText) else [_shape(part, scale)]
+                _text_nodes(part, scale)
+                if isinstance(part, DrawnText)
+                else [_shape(part, _style(element, part), scale)]
             )
+        if _is_node(element) and element.parts:
+            lines.append(_named_node(element, name.removeprefix("node-"), scale))
     return "\n".join(lines) + f"\n{_FOOT}"
 
 
@@ -270,7 +285,32 @@ def _name(color: Color) -> str:
     return "xg" + color.replace("-", "")
 
 
-def _shape(shape: DrawnShape, scale: float) -> str:
+def _is_node(element: Element) -> bool:
+    return element.kind.startswith("node ")
+
+
+def _style(element: Element, shape: DrawnShape) -> str:
+    """Return the style that a paper may define: that of a node's kind, of an edge, of its head."""
+    kind = element.kind.removeprefix("node ")
+    return "xg head" if kind == "edge" and shape.fill is not None else f"xg {kind}"
+
+
+def _named_node(element: Element, name: str, scale: float) -> str:
+    """Return an empty node where an element is, for lines from and to it."""
+    box = bounding_box(
+        part.path.bounds()
+        if isinstance(part, DrawnShape)
+        else line_bounds(part.line, part.x, part.y)
+        for part in element.parts
+    )
+    width, height = (_length(size, scale) for size in (box.right - box.left, box.bottom - box.top))
+    shape = "circle," if element.kind.removeprefix("node ") in _ROUND else ""
+    x, y = (_length(value, scale) for value in box.center)
+    size = f"minimum width={width}pt,minimum height={height}pt"
+    return f"\\node[{shape}{size}] ({name}) at ({x},{y}) {{}};"
+
+
+def _shape(shape: DrawnShape, style: str, scale: float) -> str:
     options: list[str] = []
     if shape.fill is not None:
         options.append(f"fill={_name(shape.fill)}")
@@ -279,6 +319,7 @@ def _shape(shape: DrawnShape, scale: float) -> str:
     if shape.dashes:
         on, off = (f"{_length(each, scale)}pt" for each in shape.dashes)
         options.append(f"dash pattern=on {on} off {off}")
+    options.append(f"{style}/.try")
     return f"\\path[{','.join(options)}] {_path(shape.path, scale)};"
 
 
@@ -310,6 +351,6 @@ def _text_nodes(text: DrawnText, scale: float) -> Iterator[str]:
         room = _length(right - left + _SLACK, scale)
         muted = "" if text.color is Color.MUTED else _name(Color.MUTED)
         yield (
-            f"\\node[anchor=base{side},text={_name(text.color)}] at ({x},{_length(text.y, scale)})"
-            f" {{\\xgfit{{{room}pt}}{{{label(spans, muted)}}}}};"
+            f"\\node[anchor=base{side},text={_name(text.color)},xg text/.try]"
+            f" at ({x},{_length(text.y, scale)}) {{\\xgfit{{{room}pt}}{{{label(spans, muted)}}}}};"
         )

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final, Literal
+from unicodedata import normalize
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 
@@ -222,3 +223,20 @@ def _dimension_run(token: str, power: str) -> StyledRun:
         base, sub = _split(token)
         return StyledRun(base, italic=True, sub=sub, sup=power)
     return StyledRun(token)
+
+
+_LETTERS: Final = {greek: name for name, greek in _GREEK.items()} | {
+    "•": "matmul", "⊕": "add", "⊙": "mul", "⊤": "T", "Σ": "sum", "×": "x", "→": "to",
+}  # fmt: skip
+_NO_LETTERS: Final = re.compile(r"[^A-Za-z0-9_]+")
+
+
+def plain_name(text: str) -> str:
+    """Return a text as a name of ASCII letters, digits, _ and -, as other programs want it.
+
+    >>> plain_name("W_Q~2"), plain_name("•_1"), plain_name("γ_1^⊤"), plain_name("Größe")
+    ('W_Q-2', 'matmul_1', 'gamma_1-T', 'Grosse')
+    """
+    spelled = "".join(_LETTERS.get(one, one) for one in text).replace("ß", "ss")
+    base = normalize("NFKD", spelled).encode("ascii", "ignore").decode()
+    return _NO_LETTERS.sub("-", base).strip("-")
