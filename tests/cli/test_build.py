@@ -84,7 +84,7 @@ def test_a_comment_and_a_new_release_make_no_file_differ(xg: Xg, folder: Path) -
     module.write_text(code, encoding="utf-8")
     assert "xg 0.0.1 from tiny.xg" in code
     assert xg(*words, "--check").code == 0
-    module.write_text(code.replace("relu(", "silu("), encoding="utf-8")
+    module.write_text(code.replace("return Y", "return -Y"), encoding="utf-8")
     assert xg(*words, "--check").code == 1
 
 
