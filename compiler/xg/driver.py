@@ -20,10 +20,12 @@ from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, parse_project, read_project
 from xg.frontend.typed import Settings, type_project
+from xg.ir.communicators import clashes, differing_orders
 from xg.ir.dim import Dim
 from xg.ir.graph import IRProgram
 from xg.ir.parameters import how_many_params, param_specs, refuse_endless
 from xg.ir.tensor import TensorType, spell_shape
+from xg.ir.verify import BrokenProgram
 from xg.packages import service
 from xg.passes.pipelines import (
     BLOCKS,
@@ -163,6 +165,22 @@ class Program:
             )
             for history in stage_histories(PLACED, self.single_device)
         )
+
+    def communicators(self, *, kernels: bool = False) -> tuple[str, ...]:
+        """The mesh axes, and products of axes, over which ranks call collectives.
+
+        Each rank of a program makes the groups of all of them before it starts, in this order.
+        """
+        programs = [
+            each.fused if kernels else each.graphs for each in self.stages or (self,) if each.mesh
+        ]
+        made = [each.communicators for each in programs]
+        inner = {each: ranks for program in programs for each, ranks in program.mesh.items()}
+        outer = [axis for axis, ranks in self.mesh.items() if ranks > 1 and axis not in inner]
+        every = (*outer, *(made[0] if made else ()))
+        if broken := [*differing_orders(made), *clashes(every, self.mesh)]:
+            raise BrokenProgram("\n".join(broken))
+        return every
 
     @resting_collector()
     def source(self, backend: str | None = None, *, kernels: bool = False) -> str:

@@ -14,7 +14,7 @@ from xg.cli.backend_argument import where
 from xg.cli.input_arrays import InputArrays
 from xg.codegen.backend import find, on_processes
 from xg.codegen.variables import variables
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import Processes, SimulatedRanks
 from xg.diagnostics.terminal import similar
 from xg.driver import Program
@@ -133,7 +133,8 @@ _TASKS = Path(__file__).with_name("rank_tasks.py")
 class Ranks:
     """The ranks of a parallel program; `timeout` in seconds.
 
-    `checked` lets processes compare every collective before it begins.
+    `checked` lets processes compare every collective before it begins. `communicators` are those
+    that processes make before they start, None for every one that is possible.
     """
 
     on: Place
@@ -141,6 +142,7 @@ class Ranks:
     timeout: float
     checked: bool = False
     device: Literal["cpu", "cuda"] = "cpu"
+    communicators: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, program: Program, options: Namespace) -> Ranks | None:
@@ -165,14 +167,21 @@ class Ranks:
         if not is_process_of_many():
             limit = Processes if ranks.on == "processes" else SimulatedRanks
             limit.check(Grid(sizes).count, None)
-        if ranks.on == "processes":
-            on_processes().require()
-        return ranks
+        if ranks.on != "processes":
+            return ranks
+        on_processes().require()
+        kernels = bool(getattr(options, "kernels", False))
+        return replace(ranks, communicators=program.communicators(kernels=kernels))
 
     @property
     def terms(self) -> Terms:
         """How processes work together."""
-        return Terms(timeout=self.timeout, device=self.device, checked=self.checked)
+        return Terms(
+            timeout=self.timeout,
+            device=self.device,
+            checked=self.checked,
+            communicators=self.communicators,
+        )
 
     def joined(self, facts: Mapping[str, str]) -> AbstractContextManager[ProcessMesh]:
         """Be the rank that torchrun has made this process; `facts` are the same on all."""

@@ -419,6 +419,8 @@ class IRProgram:
     `stage` is set where it is a part of a pipeline. A `partial` program reads some parameters of
     the program that it is a part of, as an encoder before its decoder's steps: it takes all.
     `lengths` are the sizes that are padded, each without its padding: its number is with it.
+    `communicators` are the groups that all ranks make in this order before they start; it is empty
+    until the program is that of one rank (`xg.ir.communicators`).
     """
 
     graphs: Mapping[str, Graph]
@@ -431,6 +433,7 @@ class IRProgram:
     stage: Stage | None = None
     partial: bool = False
     lengths: Mapping[str, int] = field(default_factory=dict[str, int])
+    communicators: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         lines = map(repr, (*self.graphs.values(), *self.backwards.values()))

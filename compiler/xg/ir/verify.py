@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.communicators import broken_communicators
 from xg.ir.content import entering, made, values
 from xg.ir.functions import UNARY
 from xg.ir.graph import (
@@ -151,7 +152,7 @@ def violations(program: IRProgram, verified: IRProgram | None = None) -> Iterato
         *_broken(program, program.graphs, verified),
         *_broken(program, program.backwards, verified),
     ]
-    yield from broken or _broken_flows(program, verified)
+    yield from broken or (*_broken_flows(program, verified), *broken_communicators(program))
 
 
 def _broken_flows(program: IRProgram, verified: IRProgram | None) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
-from xg_runtime.ranks.backend import all_gather
+from xg_runtime.ranks.backend import all_gather, make_group
 from xg_runtime.ranks.disagreement import Progress, calling, differing, ended_early
 from xg_runtime.ranks.grid import Grid
 
@@ -35,23 +35,19 @@ class Agreement:
     def of_grid(cls, grid: Grid, timeout: float) -> Agreement:
         """Create the group of all ranks."""
         members = range(grid.count)
-        return cls(_new_group(members, timeout), members)
+        return cls(make_group(members, "all ranks", "cpu", timeout, "gloo"), members)
 
     @classmethod
     def of_stage(cls, grid: Grid, rank: int, axis: str, timeout: float) -> Agreement | None:
         """Create the group of a rank's stage on `axis`; None if the mesh has no other axis.
 
-        Every rank has to make the groups of all stages, at the same time.
+        All ranks have to come here at the same time, each for its own stage.
         """
         beside = "*".join(name for name in grid.sizes if name != axis)
         if not beside:
             return None
-        found: Agreement | None = None
-        for members in dict.fromkeys(grid.group(each, beside) for each in range(grid.count)):
-            group = _new_group(members, timeout)
-            if rank in members:
-                found = cls(group, members)
-        return found
+        members = grid.group(rank, beside)
+        return cls(make_group(members, f"calls over {beside}", "cpu", timeout, "gloo"), members)
 
     def check(self, grid: Grid, number: int, call: str, timeout: float) -> None:
         """Raise RankError unless all members come here with the same call; "" is the end."""
@@ -77,7 +73,3 @@ class Agreement:
             said[start : start + _ROOM].decode("utf-8", "replace").rstrip()
             for start in range(0, len(said), _ROOM)
         ]
-
-
-def _new_group(members: Sequence[int], timeout: float) -> object:
-    return _dist.new_group(list(members), backend="gloo", timeout=timedelta(seconds=timeout))

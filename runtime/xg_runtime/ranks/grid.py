@@ -115,18 +115,17 @@ class Grid:
             self._groups[rank, axis] = members
         return self._groups[rank, axis]
 
-    def joint_groups(self) -> tuple[tuple[int, ...], ...]:
-        """List the groups over several axes, each once, in an order that is the same on all ranks.
+    def joint_axes(self) -> tuple[str, ...]:
+        """List every product of several axes, in an order that is the same on all ranks.
 
         Axes of size 1 are left out: a group over one is that over the others.
 
-        >>> Grid({"N_D": 2, "N_C": 1, "N_T": 2}).joint_groups()
-        ((0, 1, 2, 3),)
+        >>> Grid({"N_D": 2, "N_C": 1, "N_T": 2}).joint_axes()
+        ('N_D*N_T',)
         """
         axes = [axis for axis, size in self.sizes.items() if size > 1]
         several = (c for n in range(2, len(axes) + 1) for c in itertools.combinations(axes, n))
-        each = (self.group(rank, "*".join(c)) for c in several for rank in range(self.count))
-        return tuple(dict.fromkeys(each))
+        return tuple(map("*".join, several))
 
     def describe(self, rank: int) -> str:
         """Name a rank for a message: "rank 5 (N_D = 1, N_T = 2)"; on one axis just "rank 5"."""

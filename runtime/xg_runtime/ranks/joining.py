@@ -21,6 +21,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.errors import InputError
 from xg_runtime.ranks.agreement import Agreement
+from xg_runtime.ranks.backend import make_group
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import PATIENCE, check_world, shake_hands
 from xg_runtime.ranks.heartbeat import Heartbeat, NoHeartbeat
@@ -58,7 +59,8 @@ def joined(
     _dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
     agreement = Agreement.of_grid(grid, terms.timeout) if terms.checked else None
     watched = Watched(terms.timeout, record or NoHeartbeat(), agreement)
-    with ProcessMesh(_devices(grid, rank, terms), watched, again=again) as mesh:
+    devices, joint = _devices(grid, rank, terms), _joint(terms)
+    with ProcessMesh(devices, watched, again=again, joint=joint) as mesh:
         yield mesh
         mesh.finish()
     _dist.destroy_process_group()  # not after a failure: it would wait for those who are gone
@@ -94,20 +96,23 @@ def _own_facts(grid: Grid, terms: Terms) -> dict[str, str]:
         "torch": torch.__version__,
         "device": terms.device,
         "checking": str(terms.checked),
+        "communicators": ", ".join(terms.communicators or ("all",)),
     }
+
+
+def _joint(terms: Terms) -> tuple[str, ...] | None:
+    """The communicators over several axes; a DeviceMesh has those over one."""
+    made = terms.communicators
+    return None if made is None else tuple(over for over in made if "*" in over)
 
 
 def _devices(grid: Grid, rank: int, terms: Terms) -> DeviceMesh:
     """The mesh as torch knows it; its own way of making groups would wait half an hour."""
     sizes = dict(grid.sizes) or {"one": 1}
     whole = Grid(sizes)
-    ours: list[object] = []
-    for axis in sizes:
-        groups = dict.fromkeys(whole.group(other, axis) for other in range(whole.count))
-        for members in groups:  # every rank makes every group, in the same order
-            group = _dist.new_group(list(members), timeout=timedelta(seconds=terms.timeout))
-            if rank in members:
-                ours.append(group)
+    ours = [
+        make_group(whole.group(rank, axis), axis, terms.device, terms.timeout) for axis in sizes
+    ]
     numbers = torch.arange(whole.count).view(*sizes.values())
     from_group: Any = DeviceMesh.from_group
     if len(ours) == 1:

@@ -106,6 +106,7 @@ def _order(task: Task, grid: Grid, terms: Terms, folder: Folder) -> dict[str, ob
         "timeout": terms.timeout,
         "device": terms.device,
         "checked": terms.checked,
+        "communicators": terms.communicators,
         "function": task.function,
         "options": task.options,
         "facts": dict(task.facts),

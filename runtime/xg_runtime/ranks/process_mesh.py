@@ -5,17 +5,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
+from xg_runtime.errors import InputError
 from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
-from xg_runtime.ranks.backend import TorchGroup, cast_result, flat, meet, wait_for_work
+from xg_runtime.ranks.backend import (
+    TorchGroup,
+    cast_result,
+    flat,
+    make_group,
+    meet,
+    wait_for_work,
+)
 from xg_runtime.ranks.call import Call, Form, Incoming, Outgoing
 from xg_runtime.ranks.disagreement import SENT
 from xg_runtime.ranks.failure import failure_of
@@ -32,9 +38,8 @@ from xg_runtime.ranks.messages import (
     room,
     unpacked,
 )
+from xg_runtime.ranks.order import axis_of
 from xg_runtime.ranks.rank_mesh import RankMesh
-
-_dist: Any = dist  # much of it has no annotations
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,17 @@ class ProcessMesh(RankMesh):
     """This process's mesh: the named axes of a DeviceMesh."""
 
     def __init__(
-        self, devices: DeviceMesh, watched: Watched | None = None, *, again: bool = False
+        self,
+        devices: DeviceMesh,
+        watched: Watched | None = None,
+        *,
+        again: bool = False,
+        joint: Sequence[str] | None = None,
     ) -> None:
         """`devices` has names for its axes, and this process is in it.
 
-        `again`: the ranks were started before, and one of them was lost.
+        `again`: the ranks were started before, and one of them was lost. `joint` are the products
+        of axes over which ranks call collectives, by default every product.
         """
         grid = Grid(dict(zip(devices.mesh_dim_names or (), devices.mesh.shape, strict=True)))
         super().__init__(grid, grid.number(devices.get_coordinate() or ()))
@@ -70,7 +81,7 @@ class ProcessMesh(RankMesh):
         self._watched = watched or Watched()
         self._record = self._watched.record
         self._agreement = self._watched.agreement
-        self._groups = self._all_groups()
+        self._groups = self._all_groups(grid.joint_axes() if joint is None else joint)
 
     def __enter__(self) -> ProcessMesh:
         set_process_mesh(self)  # autograd runs code in threads of its own, without our context
@@ -90,48 +101,53 @@ class ProcessMesh(RankMesh):
 
         Raises RankError where ranks are found to differ, CollectiveFailed where one is gone.
         """
+        group = TorchGroup(self._group(call.axis))
         number = self.begin(call)
         self._agree(number, str(call))
         with self._failures(call, number):
             copy = not donate and not call.kind.grows  # it is copied to its place in the result
             buffer = flat(x, self.devices.device_type, copy=copy)
-            group = TorchGroup(self._groups[self.grid.group(self.place, call.axis)])
             work, result = call.kind.begin(group, buffer)
         self._record.note("runs", self.begun, str(call))
         tensor = result.view(call.kind.shape(tuple(x.shape), self.size(call.axis)))
         return _UnderWay(self, number, work, tensor, x.dtype)
 
-    def _all_groups(self) -> dict[tuple[int, ...], Any]:
+    def _all_groups(self, joint: Sequence[str]) -> dict[tuple[int, ...], Any]:
         """Make the process groups of this rank, by their members: of each axis, and of several.
 
-        To make one, all processes have to come, and torch names it by how many each process has
-        made. So every rank makes all of them before its program starts, in the order of the grid:
-        stages of a pipeline run programs of their own, which use groups in another order.
+        Every rank makes them before its program starts, in one order: stages of a pipeline run
+        programs of their own, which use groups in another order.
         """
-        timeout = timedelta(seconds=self._watched.timeout)
+        device, timeout = self.devices.device_type, self._watched.timeout
         names = [int(name) for name in self.devices.mesh.flatten()]
         groups: dict[tuple[int, ...], Any] = {}
         for axis in self.grid.sizes:
             groups.setdefault(self.grid.group(self.place, axis), self.devices.get_group(axis))
-        for members in self.grid.joint_groups():
-            group = _dist.new_group([names[place] for place in members], timeout=timeout)
-            if self.place in members:
-                groups[members] = group
+        for axes in joint:
+            members = self.grid.group(self.place, axes)
+            if members not in groups:
+                ranks = [names[place] for place in members]
+                groups[members] = make_group(ranks, axes, device, timeout)
         return groups
+
+    def _group(self, axis: str) -> Any:  # noqa: ANN401 - torch names no type
+        """The group of this rank over an axis; raises InputError for one that was not made."""
+        members = self.grid.group(self.place, axis)
+        if members not in self._groups:
+            raise InputError(
+                f"ranks make all communicators before they start, and none over {axis_of(axis)}: "
+                f"add it to `Terms(communicators=...)`"
+            )
+        return self._groups[members]
 
     def diverge(self, axis: str) -> None:
         """Note that from now on ranks along an axis run programs of their own: a pipeline.
 
         Collectives are compared among those of one stage; all ranks have to come here.
         """
-        if self._stages is None:
+        if self._stages is None and self._agreement is not None:
             timeout = self._watched.timeout
-            if self._agreement is not None:
-                self._agreement = Agreement.of_stage(self.grid, self.place, axis, timeout)
-            if self.devices.device_type == "cuda":
-                # NCCL connects a group in its first call, to which all members have to come: a
-                # batch of messages takes two of them.
-                meet("cuda", timeout, self._groups[self.grid.group(self.place, axis)])
+            self._agreement = Agreement.of_stage(self.grid, self.place, axis, timeout)
         super().diverge(axis)
 
     def exchange(
@@ -142,7 +158,7 @@ class ProcessMesh(RankMesh):
         targets = [self._name(axis, each.place) for each in sends]
         sources = [self._name(axis, each.place) for each in receives]
         what = " and ".join(map(str, calls)) or self._sent_by(axis, receives[0].place)
-        device, group = self.devices.device_type, self._groups[self.grid.group(self.place, axis)]
+        device, group = self.devices.device_type, self._group(axis)
         self._record.note("runs", self.begun, what)
         with self._failures(what, self.begun):
             self._open(
@@ -172,7 +188,7 @@ class ProcessMesh(RankMesh):
         receives: Sequence[tuple[Incoming, int]],
     ) -> None:
         """Exchange the forms of messages that open a way; wait for those that come."""
-        device, group = self.devices.device_type, self._groups[self.grid.group(self.place, axis)]
+        device, group = self.devices.device_type, self._group(axis)
         ours = [Post(to, head(Form.of(s.x), device), True) for s, to in sends if s.opens]
         opened = [(each, source) for each, source in receives if each.opens]
         theirs = [Post(source, empty_head(device), False) for _, source in opened]

@@ -16,6 +16,8 @@ class Terms:
     `timeout`: seconds that a rank waits for others. `device`: "cpu" (gloo) or "cuda" (NCCL).
     `checked`: compare every collective with those of the other ranks before it begins: costs a
     small all-gather each time, and reports ranks that disagree instead of computing nonsense.
+    `communicators`: the axes, and products of axes, over which ranks call collectives; each rank
+    makes their groups at the start, in this order. Without it, ranks make those of every product.
     `store`: the file by which processes on one machine meet; without one they meet as the
     environment says.
     """
@@ -24,3 +26,4 @@ class Terms:
     device: Literal["cpu", "cuda"] = "cpu"
     checked: bool = False
     store: Path | None = None
+    communicators: tuple[str, ...] | None = None

@@ -82,7 +82,8 @@ def _be(rank: int, order: dict[str, Any]) -> NoReturn:
 
 
 def _work(order: dict[str, Any], folder: Folder, rank: int, record: Heartbeat) -> None:
-    terms = Terms(order["timeout"], order["device"], order["checked"], folder.store)
+    made = order["communicators"] and tuple(order["communicators"])
+    terms = Terms(order["timeout"], order["device"], order["checked"], folder.store, made)
     task = Task(order["function"], order["options"], folder.read_arrays(), order["facts"])
     function = function_of(task)
     from xg_runtime.ranks.joining import joined

@@ -16,7 +16,7 @@ from multiprocessing import Pool
 
 from frontend.plans.shipped import DIAGRAMS, MODELS, names
 
-from xg.cli.rank_proofs import prove_on_processes
+from xg.cli.rank_proofs import prove_on_processes, prove_pipeline_on_processes
 from xg.cli.verification import rank_lines as lines
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.plan_in_choices import plans_of
@@ -75,9 +75,9 @@ def _simulated(axes: Sequence[str]) -> Iterator[Mesh]:
 
 
 def _processes(axes: Sequence[str]) -> Iterator[Mesh]:
-    """All ways in which 2 or 4 ranks have these axes; of 4 on several axes none has 4."""
+    """All ways in which 2 or 4 ranks have these axes, or 8 three of them; of several none has 4."""
     for sizes in product((1, 2, 4), repeat=len(axes)):
-        if prod(sizes) in (2, 4) and (len(axes) == 1 or 4 not in sizes):
+        if prod(sizes) in (2, 4, 8) and (len(axes) == 1 or 4 not in sizes):
             yield tuple(zip(axes, sizes, strict=True))
 
 
@@ -104,8 +104,12 @@ def _proofs(job: Job, settings: Mapping[str, int]) -> Iterator[RankProof]:
         yield from (prove_ranks(project, block, plan, settings, seed=0) for plan in job.plans)
         return
     found = [prepared(project, block, plan, settings) for plan in job.plans]
-    for _, proof in prove_on_processes(found, 0, TIMEOUT, kernels=job.on == "kernels"):
-        yield proof
+    kernels, flat = job.on == "kernels", [each for each in found if not each.many.stages]
+    for each in found:
+        if each.many.stages:
+            yield prove_pipeline_on_processes(each, 0, TIMEOUT, kernels=kernels)
+    if flat:
+        yield from (proof for _, proof in prove_on_processes(flat, 0, TIMEOUT, kernels=kernels))
 
 
 def _measured(proofs: Sequence[RankProof]) -> str:

@@ -236,6 +236,7 @@ class _Builder:
             tree.mesh,
             plan,
             lengths=tree.lengths,
+            communicators=tree.communicators,
         )
 
     def _graph(self, text: GraphText) -> None:

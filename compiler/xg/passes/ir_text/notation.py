@@ -46,6 +46,7 @@ program: "program" key _NL program_line*
     | "numbers" counts _NL -> numbers
     | "mesh" counts _NL -> mesh
     | "padded" counts _NL -> lengths
+    | "communicators" over ("," over)* _NL -> communicators
     | "define" STRING _NL -> define
     | "plan" STRING STRING ["over" plan_axes] _NL (entry | schedule)* -> plan
 plan_axes: plan_axis ("," plan_axis)*

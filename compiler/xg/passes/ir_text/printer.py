@@ -343,6 +343,8 @@ def _head(program: IRProgram, vocabulary: Vocabulary) -> Iterator[str]:
         yield f"  mesh {_counts(program.mesh)}"
     if program.lengths:
         yield f"  padded {_counts(program.lengths)}"
+    if program.communicators:
+        yield f"  communicators {', '.join(program.communicators)}"
     yield from (f"  define {quoted(text)}" for text in vocabulary.definitions)
     if program.plan is not None:
         yield from _plan_lines(program.plan)

@@ -474,6 +474,13 @@ class CountsText:
 
 
 @dataclass(frozen=True, slots=True)
+class CommunicatorsText:
+    """The communicators of ranks, in order."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DefineText:
     """An operator as its file defines it."""
 
@@ -491,6 +498,7 @@ class ProgramText:
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
     mesh: Mapping[str, int] = field(default_factory=dict[str, int])
     lengths: Mapping[str, int] = field(default_factory=dict[str, int])
+    communicators: tuple[str, ...] = ()
     plan: PlanText | None = None
     definitions: tuple[DefineText, ...] = ()
 

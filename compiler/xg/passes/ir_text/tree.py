@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import EllipsisType
 from typing import Any, Final, TypeVar, cast
@@ -17,7 +17,7 @@ from xg.passes.ir_text.errors import UnreadableIR
 from xg.passes.ir_text.notation import GRAMMAR
 from xg.passes.ir_text.records import SIZE, Applied, Expression, ProgramText, SizeName, Whole
 
-ProgramLine = r.SizesText | r.PlanText | r.CountsText | r.DefineText
+ProgramLine = r.SizesText | r.PlanText | r.CountsText | r.CommunicatorsText | r.DefineText
 PlanLine = r.EntryText | r.ScheduleText
 Axes = Mapping[str, "int | None"]
 Pair = tuple[Token, Token]
@@ -70,6 +70,8 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
                     said["plan"] = line
                 case r.CountsText():
                     said[line.kind] = line.counts
+                case r.CommunicatorsText():
+                    said["communicators"] = line.names
                 case r.DefineText():
                     said["definitions"] = (*said.get("definitions", ()), line)
         return r.ProgramText(str(key), **said)
@@ -85,6 +87,9 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
 
     def lengths(self, counts: Mapping[str, int]) -> r.CountsText:
         return r.CountsText("lengths", counts)
+
+    def communicators(self, *names: Sequence[str]) -> r.CommunicatorsText:
+        return r.CommunicatorsText(tuple(map("*".join, names)))
 
     def plan(self, name: Token, title: Token, axes: Axes | None, *lines: PlanLine) -> r.PlanText:
         return r.PlanText(unquote(name), unquote(title), axes or {}, lines)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.communicators import communicators
 from xg.ir.content import prune, with_parts
 from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.tensor import Sizes
@@ -220,4 +221,5 @@ def localise(program: IRProgram) -> IRProgram:
         key: replace(prune(backward), forward=graphs[key])
         for key, backward in program.backwards.items()
     }
-    return replace(program, graphs=graphs, backwards=backwards)
+    local = replace(program, graphs=graphs, backwards=backwards)
+    return replace(local, communicators=communicators(local))
