@@ -14,7 +14,7 @@ GAP: Final = 26  # points
 ABOVE: Final = 26  # points, with a caption in them
 TEXT: Final = 'font-family="Helvetica, Arial, sans-serif" font-size="14" font-weight="bold"'
 SHOWN: Final = re.compile(r"^<!-- file: \S+\.xg -->\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-IDS: Final = re.compile(r'(?<=<g) id="[^"]*"')  # which figures beside each other share
+IDS: Final = re.compile(r'(?<=") id="[^"]*"(?=>)')  # which figures beside each other share
 SIZES: Final = re.compile(r'<svg ([^>]*?)width="[^"]*" height="[^"]*" viewBox="0 0 (\S+) (\S+)"')
 
 

@@ -83,7 +83,7 @@ def _dark_sheet(colors: Sequence[Color]) -> str:
 def _element(element: Element, name: str, theme: Theme) -> Iterator[str]:
     """Write an element as a group, whose id is the name of a layer in Inkscape and Illustrator."""
     op = f' data-op="{escape.xml(element.op)}"' if element.op else ""
-    yield f'<g id="{name}" class="{element.kind}"{op}>'
+    yield f'<g class="{element.kind}"{op} id="{name}">'
     if element.title and element.op:
         yield f"<title>{escape.xml(element.title)}</title>"
     for part in element.parts:
