@@ -104,3 +104,11 @@ def test_the_figure_of_a_batch_norm_is_up_to_date(golden: Callable[[Path, str], 
     drawn = program.render("overview", "svg", theme="auto").decode("utf-8")
     golden(ROOT / "docs" / "figures" / "batch_norm.svg", drawn)
     assert "(../figures/batch_norm.svg)" in page
+
+
+def test_the_figure_of_a_gradient_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
+    page = (ROOT / "docs" / "how-to" / "gradient-in-a-block.md").read_text(encoding="utf-8")
+    program = xg.compile(ROOT / "diagrams" / "examples" / "pinn.xg")
+    drawn = program.render("forward", "svg", theme="auto").decode("utf-8")
+    golden(ROOT / "docs" / "figures" / "pinn.svg", drawn)
+    assert "(../figures/pinn.svg)" in page

@@ -200,3 +200,56 @@ def diffusion(params: Tensors, given: Tensors) -> dict[str, Tensor]:
     x = _residual(torch.cat([s, wide], -1) @ net["W_up"], e, below(net, "up"))
     y = _convolved(x, net["K_out"], net["b_out"])
     return {"Y": y, "loss": functional.mse_loss(y, noise)}
+
+
+def _slopes(y: Tensor, *by: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of a sum, which can be differentiated again."""
+    return torch.autograd.grad(y.sum(), by, create_graph=True)
+
+
+def pinn(params: Tensors, given: Tensors) -> dict[str, Tensor]:
+    p = below(params, "field")
+
+    def field(x: Tensor, t: Tensor) -> Tensor:
+        h = torch.tanh(torch.cat([x, t], -1) @ p["W_1"] + p["b_1"])
+        return torch.tanh(h @ p["W_2"] + p["b_2"]) @ p["w"]
+
+    u_x, u_t = _slopes(field(given["x"], given["t"]), given["x"], given["t"])
+    (u_xx,) = _slopes(u_x, given["x"])
+    data = functional.mse_loss(field(given["x_0"], given["t_0"]), given["u_0"])
+    return {"loss": ((u_t - 0.1 * u_xx) ** 2).mean() + data}
+
+
+def wgan_gp(params: Tensors, given: Tensors) -> dict[str, Tensor]:
+    p = below(params, "critic")
+
+    def critic(x: Tensor) -> Tensor:
+        h = functional.silu(x @ p["W_1"] + p["b_1"])
+        return functional.silu(h @ p["W_2"] + p["b_2"]) @ p["w"]
+
+    e = given["e"][:, None]
+    between = e * given["real"] + (1 - e) * given["fake"]
+    (g,) = _slopes(critic(between), between)
+    penalty = ((g.norm(dim=-1) - 1) ** 2).mean()
+    fake, real = critic(given["fake"]).mean(), critic(given["real"]).mean()
+    return {"loss": fake - real + 10 * penalty}
+
+
+def ttt(params: Tensors, given: Tensors) -> dict[str, Tensor]:
+    p, x = below(params, "cell"), given["X"]
+    w = x.new_zeros(x.shape[0], x.shape[2], x.shape[2]).requires_grad_()
+    outputs: list[Tensor] = []
+    for position in range(x.shape[1]):
+        k, v, q = (x[:, position, None] @ p[f"M_{name}"] for name in "KVQ")
+        (slope,) = _slopes((k @ w - v) ** 2, w)
+        w = w - 0.1 * slope
+        outputs.append((q @ w)[:, 0])
+    z = torch.stack(outputs, 1)
+    return {"Z": z, "loss": functional.mse_loss(z, given["t"])}
+
+
+def hvp(params: Tensors, given: Tensors) -> dict[str, Tensor]:
+    loss = functional.cross_entropy(given["X"] @ params["W"], given["t"])
+    (slope,) = _slopes(loss, params["W"])
+    (product,) = _slopes(slope * params["V"], params["W"])
+    return {"loss": loss, "HV": product}

@@ -86,3 +86,28 @@ def answers(draw: Generator, count: int, length: int = 6, words: int = 16) -> Ar
         keep[::2, -1] = 0  # a shorter answer
         rows |= {f"ids_{side}": text[:, :-1], f"t_{side}": text[:, 1:], f"keep_{side}": keep}
     return rows
+
+
+def heat(draw: Generator, count: int) -> Arrays:
+    """Points where the heat equation holds, and points at the start with their temperature."""
+    rows = {name: np.pi * draw.random((count, 1)) for name in ("x", "x_0")}
+    rows |= {"t": draw.random((count, 1)), "t_0": np.zeros((count, 1))}
+    return {**rows, "u_0": np.sin(rows["x_0"])}
+
+
+def clouds(draw: Generator, count: int, width: int = 32) -> Arrays:
+    """Two clouds of points, and where between two of them a gradient is taken."""
+    real, fake = draw.normal(1.0, 0.5, (count, width)), draw.normal(0.0, 0.5, (count, width))
+    return {"real": real, "fake": fake, "e": draw.random(count)}
+
+
+def repeated(draw: Generator, count: int, length: int = 4, width: int = 16) -> Arrays:
+    """Vectors that are to be given back."""
+    rows = draw.normal(0.0, 1.0, (count, length, width))
+    return {"X": rows, "t": rows}
+
+
+def sectors(draw: Generator, count: int, width: int = 16, classes: int = 4) -> Arrays:
+    """Vectors with the place of the largest of their first numbers."""
+    rows = draw.normal(0.0, 1.0, (count, width))
+    return {"X": rows, "t": rows[:, :classes].argmax(-1)}

@@ -60,6 +60,10 @@ EXAMPLES: Final = [
         sizes={"V": 11, "D": 12, "N_H": 2, "S_max": 9, "R": 3},
     ),
     Example("dpo", preferred, witnesses.dpo, "DPO"),
+    Example("pinn", made.heat, witnesses.pinn, rate=0.02),
+    Example("wgan_gp", made.clouds, witnesses.wgan_gp),
+    Example("ttt", made.repeated, witnesses.ttt, falls_to=0.5),
+    Example("hvp", made.sectors, witnesses.hvp, rate=0.1, falls_to=0.4),
 ]
 WHOLE: Final = ("lora", "dpo")  # whose tests follow below
 examples = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

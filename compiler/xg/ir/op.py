@@ -187,7 +187,7 @@ class Op:
 
     `brackets` says whether a file may name axes behind it, or map them to others; those of `grad`
     name values. An operator that `differentiates` gives the gradients of its first operand, a loss,
-    by so many operands after it; the others are what its body reads.
+    by so many operands after it; the attribute `reads` has the places of those in its body.
     A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
     part what on the whole another body does. The body of one that `sums_over_ranks` does so where a
     nonlinear primitive needs the global value, in both passes. One that `is_adjoint` belongs to a

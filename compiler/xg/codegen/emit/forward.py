@@ -191,7 +191,8 @@ class _ForwardWriter(PassWriter):
                 continue
             if isinstance(step, Apply):
                 keep = [v for v in step.outputs if v in needed or v.role != "cache"]
-                self.statements.apply(step, keep)
+                if not needed.isdisjoint(keep):  # the loss of a gradient may have no other reader
+                    self.statements.apply(step, keep)
             else:
                 run_call(self, step)
         results = [self.statements.materialize(value).text for value in graph.outputs]

@@ -340,9 +340,15 @@ class PassWriter:
 
 
 def read_values(steps: Sequence[Step]) -> Iterator[Value]:
-    """Every value that steps read, once per reading."""
+    """Every value that the code of steps reads, once per reading.
+
+    A gradient of a loss has operands that its body does not mention.
+    """
     for step in steps:
-        yield from step.inputs
+        if isinstance(step, Apply) and step.op.differentiates:
+            yield from (step.inputs[place] for place in step.attrs["reads"])
+        else:
+            yield from step.inputs
 
 
 def count_uses(steps: Sequence[Step], results: Sequence[Value]) -> Counter[Value]:

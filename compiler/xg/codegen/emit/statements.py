@@ -19,7 +19,7 @@ from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text, add_comment, call, wrap_comment
 from xg.diagnostics.diagnostic import Span
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, has_unsafe_choice, is_inline, remove_stops
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.ir.labels import snake
@@ -273,11 +273,14 @@ class Statements:
         return producer if producer.attrs.get("shape") == producer.attrs.get("atoms") else None
 
     def _call(self, step: Apply, body: Body) -> Text:
-        name, function = self._kernel(step, body) or (
-            function_name(step.op.name),
-            self._function(step, body),
-        )
-        args = [self.mention(value).text for value in step.inputs]
+        inputs: Sequence[Value] = step.inputs
+        if step.op.differentiates:  # its loss and variables are there for proofs and figures
+            read = body.free()
+            inputs = [v for v, e in zip(inputs, body.operands, strict=True) if e in read]
+            body = replace(body, operands=read)
+        kernel = None if step.op.differentiates else self._kernel(step, body)
+        name, function = kernel or (function_name(step.op.name), self._function(step, body))
+        args = [self.mention(value).text for value in inputs]
         for place in function.absent:
             args.insert(place, "None")
         args += [

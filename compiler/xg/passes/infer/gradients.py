@@ -140,7 +140,8 @@ class _Expansion:
     def _with_body(self, step: Apply) -> Apply:
         loss, *variables = step.inputs
         leaves = {value: _leaf(type_) for value, type_ in self.types.items()}
-        reverse = _ReverseSweep(self.graph, self.graphs, leaves, set(variables))
+        graph = replace(self.graph, types=self.types)  # with the parameters read so far
+        reverse = _ReverseSweep(graph, self.graphs, leaves, set(variables))
         reverse.mark(self.steps)
         reverse.add(loss, broadcast_one(()))
         for earlier in reversed(self.steps):
@@ -176,7 +177,10 @@ class _Expansion:
         first = dict(reversed([*zip(inputs, operands, strict=True)]))
         replacements = {each: first[value] for each, value in by_id.items() if value in first}
         made = tuple(each for each in substitute(outputs, replacements) if each is not None)
-        return replace(step, op=_operator(step, Body(tuple(operands), made)), inputs=inputs)
+        body = Body(tuple(operands), made)
+        free = {id(expr) for expr in body.free()}
+        reads = tuple(place for place, each in enumerate(operands) if id(each) in free)
+        return replace(step, op=_operator(step, body), inputs=inputs, attrs={"reads": reads})
 
     def _param(self, path: str, param: Parameter) -> Value:
         """A parameter of a call, which the block reads as it would a tied table."""
