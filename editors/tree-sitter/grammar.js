@@ -49,7 +49,7 @@ module.exports = grammar({
     option: ($) => seq(field("name", $.name), "=", $.words),
     words: ($) => seq($.name, repeat(seq("|", $.name))),
 
-    op: ($) => seq("op", field("name", $.name), $._signature, "=", $.expression, optional(seq("where", $.bindings))),
+    op: ($) => seq("op", field("name", $.name), $._signature, optional(seq("->", $.shape)), "=", $.expression, optional(seq("where", $.bindings))),
     bindings: ($) => list($.binding),
     binding: ($) => seq(field("name", $.name), "=", $.expression),
 

@@ -15,6 +15,7 @@ from xg.ir.op import Op
 from xg.ir.size_checks import NumberedKey, check_numbers
 from xg.passes.infer import TypedGraphs, infer, infer_partly
 from xg.passes.resolve import ResolvedGraphs, Resolver, entry_block, resolve
+from xg.passes.resolve.define import OpFormula
 from xg.passes.resolve.errors import Refused, UnknownOption, UnusedParam
 from xg.passes.resolve.statements import wrong_paths
 from xg.passes.resolve.units import Defined, Linker
@@ -214,7 +215,7 @@ def type_partly(
 class TypeMemory:
     """Blocks that were resolved and typed before, for projects that share them."""
 
-    defined: Defined = field(default_factory=Recent[int, tuple[ast.OpDef, Op]])
+    defined: Defined = field(default_factory=Recent[int, tuple[Op, OpFormula]])
     resolved: ResolvedGraphs = field(default_factory=ResolvedGraphs)
     typed: TypedGraphs = field(default_factory=TypedGraphs)
     numbered: Recent[NumberedKey, Graph] = field(default_factory=Recent[NumberedKey, Graph])

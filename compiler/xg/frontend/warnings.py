@@ -24,7 +24,7 @@ from xg.passes.pipelines import SINGLE, run
 from xg.passes.resolve.expressions import KnownMentions
 from xg.passes.rewrites import eliminate_dead
 from xg.syntax import ast
-from xg.syntax.ast import only
+from xg.syntax.ast import only, walk
 from xg.syntax.spelling import greek_name
 
 # Axes that two reshapes in a row exchange: merged as [S*D] and split as [D, S].
@@ -376,8 +376,11 @@ def unused(
     yield from _outside("option", main.options, everywhere.nodes)
     if main.blocks:  # a file without blocks is there for others
         names = [name for use in main.uses for name in use.names]
-        yield from _outside("op", main.ops, ours.nodes)
-        yield from (_of("name", name, name.span) for name in names if name.name not in ours.nodes)
+        parts = (part for op in main.ops for part in walk(op))
+        called = {part.operator.name for part in parts if isinstance(part, ast.Call)}
+        used = ours.nodes | called
+        yield from _outside("op", main.ops, used)
+        yield from (_of("name", name, name.span) for name in names if name.name not in used)
     for block in main.blocks:
         yield from _in_block(block, main, known)
 

@@ -459,6 +459,7 @@ class OpDef(Syntax):
     name: Name
     data: tuple[Port, ...]
     own: tuple[Own, ...]
+    result: Shape | None
     body: Expr
     bindings: tuple[Binding, ...]
 

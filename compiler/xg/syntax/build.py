@@ -372,11 +372,13 @@ class ModuleBuilder(PlanBuilder):
         name: Token,
         data: tuple[ast.Port, ...] | None,
         own: tuple[ast.Own, ...] | None,
+        result: ast.Shape | None,
         body: ast.Expr,
         bindings: tuple[ast.Binding, ...] | None,
     ) -> ast.OpDef:
         """`op ReLU(x) = max(x, 0)`."""
-        return ast.OpDef(span, self._name(name), data or (), own or (), body, bindings or ())
+        rest = result, body, bindings or ()
+        return ast.OpDef(span, self._name(name), data or (), own or (), *rest)
 
     def block(
         self,

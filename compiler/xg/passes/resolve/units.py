@@ -13,7 +13,14 @@ from xg.ir.dim import Dim
 from xg.ir.op import Op
 from xg.ir.tensor import LargeDefinition, NoQuotient, Sizes
 from xg.ir.walk import callees_first
-from xg.passes.resolve.define import define, refuse_hidden_ops
+from xg.passes.resolve.define import (
+    NO_CALLEES,
+    OpFormula,
+    called_ops,
+    define_formula,
+    refuse_hidden_ops,
+)
+from xg.passes.resolve.define.errors import OpCallsItself
 from xg.passes.resolve.errors import (
     NameTwice,
     NotInFile,
@@ -76,7 +83,7 @@ def _twice(names: Iterable[ast.Name]) -> Iterator[NameTwice]:
 
 Load = Callable[[ast.Use], ast.Module]  # the file that a `use` names, parsed; each file once
 Setting = tuple[str, str | int]
-Defined = Recent[int, tuple[ast.OpDef, Op]]  # operators by the `id` of their definitions
+Defined = Recent[int, tuple[Op, OpFormula]]  # operators by the `id` of their definitions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +97,7 @@ class Unit:
     module: ast.Module
     blocks: Mapping[str, LocatedBlock]
     ops: Mapping[str, Op]
+    formulas: Mapping[str, OpFormula] = field(default_factory=dict[str, OpFormula])
 
     def operator(self, name: str) -> Op | None:
         """An operator of the file, or of the language."""
@@ -167,7 +175,7 @@ class Linker:
 
     module: ast.Module
     load: Load
-    defined: Defined = field(default_factory=Recent[int, tuple[ast.OpDef, Op]])
+    defined: Defined = field(default_factory=Recent[int, tuple[Op, OpFormula]])
     units: tuple[Unit, ...] = ()
     dims: dict[str, ast.DimDecl] = field(default_factory=dict[str, "ast.DimDecl"])
     options: dict[str, Choice] = field(default_factory=dict[str, Choice])
@@ -265,34 +273,80 @@ def _unit(
         raise Refused(*vain)
     blocks: dict[str, LocatedBlock] = {}
     operators: dict[str, Op] = {}
+    formulas: dict[str, OpFormula] = {}
     for use, other in imported:
         for name in use.names:
             if name.name in other.blocks:
                 blocks[name.name] = other.blocks[name.name]
             elif name.name in other.ops:
                 operators[name.name] = other.ops[name.name]
+                formulas[name.name] = other.formulas[name.name]
             else:
                 names = (*other.blocks, *other.ops)
                 raise Refused(NotInFile(name.span, name.name, names, use.origin.span.text))
-    wrong: list[Diagnostic] = []
-    for definition in module.ops:
-        try:
-            operators[definition.name.name] = _define_once(definition, defined)
-        except DiagnosticError as error:
-            wrong += error.diagnostics
-    if wrong:
-        raise DiagnosticError(wrong)
+    own, own_formulas = _define_all(module.ops, formulas, defined)
+    operators |= own
     refuse_hidden_ops(module.ops, operators)
-    unit = Unit(number, module, blocks, operators)
+    unit = Unit(number, module, blocks, operators, formulas | own_formulas)
     blocks.update({block.name.name: LocatedBlock(block, unit) for block in module.blocks})
     return unit
 
 
-def _define_once(definition: ast.OpDef, defined: Defined) -> Op:
+def _define_all(
+    definitions: Sequence[ast.OpDef], taken: Mapping[str, OpFormula], defined: Defined
+) -> tuple[dict[str, Op], dict[str, OpFormula]]:
+    """The operators of a file, those that others call first; raises DiagnosticError."""
+    trees = {each.name.name: each for each in definitions}
+    ops: dict[str, Op] = {}
+    formulas: dict[str, OpFormula] = {}
+    wrong: list[Diagnostic] = []
+    failed: set[str] = set()
+    for definition in _callees_first(trees):
+        name = definition.name.name
+        if failed.intersection(called_ops(definition, trees)):
+            failed.add(name)  # the error of the op that it calls says enough
+            continue
+        try:
+            known = {n: each for n, each in taken.items() if n not in trees} | formulas
+            ops[name], formulas[name] = _define_once(definition, known, defined)
+        except DiagnosticError as error:
+            failed.add(name)
+            wrong += error.diagnostics
+    if wrong:
+        raise DiagnosticError(sorted(wrong, key=lambda each: each.span.start if each.span else 0))
+    return {name: ops[name] for name in trees}, formulas
+
+
+def _callees_first(trees: Mapping[str, ast.OpDef]) -> list[ast.OpDef]:
+    """Sort the ops of a file; raises Refused for those that call themselves."""
+    done: dict[str, None] = {}
+    for first in trees:
+        trail: dict[str, Iterator[str]] = {first: iter(called_ops(trees[first], trees))}
+        while trail:
+            name = next(reversed(trail))
+            other = next(trail[name], None) if name not in done else None
+            if other is None:
+                done[name] = None
+                del trail[name]
+            elif other in trail:
+                names = list(trail)
+                ring = (*names[names.index(other) :], other)
+                raise Refused(OpCallsItself(trees[other].name.span, " -> ".join(ring)))
+            elif other not in done:
+                trail[other] = iter(called_ops(trees[other], trees))
+    return [trees[name] for name in done]
+
+
+def _define_once(
+    definition: ast.OpDef, ops: Mapping[str, OpFormula], defined: Defined
+) -> tuple[Op, OpFormula]:
+    """An operator as it was defined before, if all that it calls is the same."""
     entry = defined.get(id(definition))
-    if entry is None:
-        entry = defined.put(id(definition), (definition, define(definition)))
-    return entry[1]
+    if entry is not None and entry[1].definition is definition:
+        callees = entry[1].callees
+        if all(ops.get(name) is callee for name, callee in callees.items()):
+            return entry
+    return defined.put(id(definition), define_formula(definition, ops or NO_CALLEES))
 
 
 def _settings(

@@ -6,15 +6,26 @@ gradient, figure box and code follow.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import ONE, Dim, number, symbol
 from xg.ir.op import Op
-from xg.ir.prim import Expr, const, integer, iota, operand, reshape, transpose, where
+from xg.ir.prim import (
+    Expr,
+    as_float,
+    broadcast,
+    const,
+    integer,
+    iota,
+    operand,
+    reshape,
+    transpose,
+    where,
+)
 from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Data, Length, Misuse, Number, Own, Tensor, Use
@@ -22,6 +33,7 @@ from xg.passes.resolve.define.errors import (
     BadSignature,
     FunctionAndOp,
     LengthAsTranspose,
+    LongFormula,
     MisplacedComparison,
     NotUsed,
     UndefinedNumber,
@@ -106,6 +118,23 @@ INFINITY: Final = float("inf")
 COMPARISONS: Final[Mapping[str, str]] = {">": "gt", ">=": "ge"}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OpFormula:
+    """A definition, and the ops that its expression may call by the names that its file has.
+
+    `count` is the number of functions and calls when all calls are written out.
+    """
+
+    definition: ast.OpDef
+    signature: DefinedSignature
+    callees: Mapping[str, OpFormula]
+    count: int
+
+
+NO_CALLEES: Final[Mapping[str, OpFormula]] = {}
+LONGEST: Final = 2000
+
+
 @dataclass(slots=True)
 class Trace:
     """One reading of a body: `known` parts by name, and the names that were `read`."""
@@ -113,6 +142,7 @@ class Trace:
     signature: DefinedSignature
     lengths: Lengths
     known: dict[str, BodyValue]
+    callees: Mapping[str, OpFormula] = field(default_factory=dict[str, OpFormula])
     later: set[str] = field(default_factory=set[str])
     read: set[str] = field(default_factory=set[str])
     result: BodyValue = field(default_factory=lambda: BodyValue(as_scalar(0.0)))
@@ -180,6 +210,8 @@ class Trace:
     def _call(self, call: ast.Call) -> BodyValue:
         values = [argument.value for argument in call.arguments]
         name = call.operator.name
+        if name not in FUNCTIONS and name in self.callees:
+            return self._inline(call, self.callees[name])
         refuse_habits(call, self.signature)
         if name == "range":
             return self._range(call)
@@ -191,6 +223,79 @@ class Trace:
             return apply(call, arguments, self._places)
         except Wrong as wrong:
             raise Wrong(compared(call, self.signature, wrong.problem)) from None
+
+    def _inline(self, call: ast.Call, callee: OpFormula) -> BodyValue:
+        """The value of a call of another op: its formula, with the axes that the operands have."""
+        signature = callee.signature
+        written = _match(call, callee)
+        given = {name: self.number(written[name]) for name in written}
+        slots = [(slot, given[slot.name], written[slot.name].span) for slot in signature.slots]
+        tokens: dict[str, tuple[str, ...]] = {}
+        for slot, value, span in slots:
+            order = (
+                self._order(value.axes) if slot.axes == (REST,) else self._places_of(value, span)
+            )
+            for axis, axes in _bind(slot, order, span):
+                earlier = tokens.setdefault(axis, axes)
+                if axis == REST:
+                    tokens[axis] = self._order({*earlier, *axes})
+                elif earlier != axes:
+                    form = f"one axis as {axis} of {signature.operator}"
+                    found = f"these are {earlier[0]} and {axes[0]}"
+                    raise Wrong(WrongArguments(span, form, (found,)))
+        lengths = {axis: self._sizes(axes) for axis, axes in tokens.items()}
+        values = {
+            slot.name: _arrange(self._operand(slot, value, tokens, span), slot, signature, lengths)
+            for slot, value, span in slots
+        }
+        values |= _own_numbers(callee, given, call)
+        reading = _read(callee, lengths, values)
+        if isinstance(reading.result.value, Scalar):
+            return reading.result
+        axes = tuple(a for axis in signature.order(reading.result.axes) for a in tokens[axis])
+        if len(set(axes)) < len(axes):
+            what = f"a result of {signature.operator} whose axes have different names"
+            raise Wrong(WrongArguments(call.span, what))
+        result = Slot(signature.operator, axes)
+        return _arrange(_shaped(reading, signature), result, self.signature, self.lengths)
+
+    def _places_of(self, value: BodyValue, span: Span) -> tuple[str, ...]:
+        """The axes of a value in the order of the operands that have them; raises Wrong."""
+        made = tuple(axis for axis in self.signature.made if axis in value.axes)
+        axes = value.axes.difference(made)
+        orders = {
+            tuple(axis for axis in slot.axes if axis in axes)
+            for slot in self.signature.slots
+            if axes.issubset(slot.axes)
+        }
+        if len(axes) > 1 and len(orders) != 1:
+            found = ", ".join(self._order(value.axes))
+            help = (f"no order of [{found}] is that of the operands: make it a node of a chain",)
+            raise Wrong(WrongArguments(span, "axes whose last ones are known", help))
+        return (*(orders.pop() if len(axes) > 1 else axes), *made)
+
+    def _order(self, axes: Container[str]) -> tuple[str, ...]:
+        return tuple(axis for axis in self.signature.axes if axis in axes)
+
+    def _sizes(self, axes: Sequence[str]) -> Shape:
+        return tuple(dim for axis in axes for dim in self.lengths[axis])
+
+    def _operand(
+        self, slot: Slot, value: BodyValue, tokens: Mapping[str, tuple[str, ...]], span: Span
+    ) -> Expr:
+        """An operand of another op with its own axes alone, repeated along those of `..`."""
+        expr = const(value.value)
+        if slot.kind == "int" and expr.kind != "int":
+            raise Wrong(WrongArguments(span, f"integers as {slot.name}"))
+        expr = as_float(expr) if slot.kind == "float" else expr
+        named = tuple(a for axis in slot.axes if axis != REST for a in tokens[axis])
+        axes = (*tokens[REST], *named) if REST in slot.axes else named
+        own = self._order(value.axes)
+        places = _axis_places(own, self.lengths)
+        order = [place for axis in axes if axis in own for place in places[axis]]
+        turned = transpose(reshape(expr, self._sizes(own)), order)
+        kept = [dim if axis in own else ONE for axis in axes for dim in self.lengths[axis]]
+        return broadcast(reshape(turned, tuple(kept)), self._sizes(axes))
 
     def _chosen(self, expr: ast.Expr) -> BodyValue:
         """A number, or ``-inf``, with which masks hide scores."""
@@ -237,13 +342,9 @@ class Trace:
         return total
 
 
-def trace(
-    definition: ast.OpDef,
-    signature: DefinedSignature,
-    operands: Sequence[Expr],
-    numbers: Mapping[str, Scalar],
-) -> Trace:
+def trace(formula: OpFormula, operands: Sequence[Expr], numbers: Mapping[str, Scalar]) -> Trace:
     """The body on these operands (in the order of a use); raises Wrong."""
+    signature = formula.signature
     made: Lengths = {axis: (numbers[axis].as_dim(),) for axis in signature.made}
     lengths = {**signature.bind([expr.shape for expr in operands], str), **made}
     body_values = {
@@ -251,9 +352,13 @@ def trace(
         for slot, expr in zip(signature.slots, operands, strict=True)
     }
     body_values |= {name: BodyValue(numbers[name]) for name in signature.numbers}
-    reading = Trace(
-        signature, lengths, body_values, {part.name.name for part in definition.bindings}
-    )
+    return _read(formula, lengths, body_values)
+
+
+def _read(formula: OpFormula, lengths: Lengths, values: dict[str, BodyValue]) -> Trace:
+    definition = formula.definition
+    later = {part.name.name for part in definition.bindings}
+    reading = Trace(formula.signature, lengths, values, formula.callees, later)
     for binding in definition.bindings:
         part = reading.part(binding.value)
         name = binding.name.name
@@ -265,13 +370,73 @@ def trace(
 
 
 def finish(reading: Trace, signature: DefinedSignature) -> Expr:
-    """The result without the axes that were reduced."""
+    """The result without the axes that were reduced; comparisons as integers."""
+    value = _shaped(reading, signature)
+    return where(value, integer(1), integer(0)) if value.kind == "bool" else value
+
+
+def _shaped(reading: Trace, signature: DefinedSignature) -> Expr:
+    """The result without the axes that were reduced, in the order that the file declares."""
     part, lengths = reading.result, reading.lengths
-    left = [lengths[axis] for axis in signature.axes if axis in part.axes]
-    value = const(part.value)
-    if value.kind == "bool":
-        value = where(value, integer(1), integer(0))
-    return reshape(value, tuple(dim for dims in left for dim in dims))
+    axes = [axis for axis in signature.axes if axis in part.axes]
+    value = reshape(const(part.value), tuple(dim for axis in axes for dim in lengths[axis]))
+    places = _axis_places(axes, lengths)
+    return transpose(value, [i for axis in signature.order(axes) for i in places[axis]])
+
+
+def _match(call: ast.Call, callee: OpFormula) -> dict[str, ast.Expr]:
+    """The arguments of a call of an op by the names in its signature; raises Wrong."""
+    definition, operator = callee.definition, callee.signature.operator
+    own = [each.name.name for each in definition.own]
+    names = [*(port.name.name for port in definition.data), *own]
+    form = f"{operator}({', '.join(names)})"
+    help = ()
+    if call.axes is not None:
+        help = ("an op takes the last axes of its operands, as its signature names them",)
+    if callee.signature.made:
+        help = (f"{operator} makes an axis: it is a node of a chain, -> {operator}",)
+    matched: dict[str, ast.Expr] = {}
+    for argument in call.arguments:
+        free = (name for name in names if name not in matched)
+        name = argument.name.name if argument.name else next(free, "")
+        if name not in names or name in matched or (argument.name and name not in own):
+            raise Wrong(WrongArguments(argument.span, form))
+        matched[name] = argument.value
+    defaults = {each.name.name for each in definition.own if each.default is not None}
+    if help or {*names} - {*matched} - defaults:
+        raise Wrong(WrongArguments(call.span, form, help))
+    return matched
+
+
+def _bind(slot: Slot, axes: tuple[str, ...], span: Span) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The axes of an operand by the names of a signature: the last ones, and the rest as `..`."""
+    named = [axis for axis in slot.axes if axis != REST]
+    rest = len(axes) - len(named)
+    if rest < 0 or (rest > 0 and REST not in slot.axes) or REST in axes[rest:]:
+        found = f"this has [{', '.join(axes)}]"
+        raise Wrong(WrongArguments(span, str(slot), (found,)))
+    if REST in slot.axes:
+        yield REST, axes[:rest]
+    yield from ((name, (axis,)) for name, axis in zip(named, axes[rest:], strict=True))
+
+
+def _own_numbers(
+    callee: OpFormula, given: Mapping[str, BodyValue], call: ast.Call
+) -> dict[str, BodyValue]:
+    """The own numbers of a callee, by their defaults where a call does not give them."""
+    numbers: dict[str, BodyValue] = {}
+    for own in callee.definition.own:
+        name = own.name.name
+        if name in callee.signature.numbers:
+            default = _own(own, callee.signature)
+            if name in given:
+                numbers[name] = given[name]
+            elif isinstance(default, Number) and default.default is not None:
+                numbers[name] = BodyValue(as_scalar(default.default))
+            if isinstance(numbers[name].value, Expr):
+                form = f"a number as {name} of {callee.signature.operator}"
+                raise Wrong(WrongArguments(call.span, form))
+    return numbers
 
 
 def _arrange(expr: Expr, slot: Slot, signature: DefinedSignature, lengths: Lengths) -> BodyValue:
@@ -317,22 +482,41 @@ def _combine(sign: str, left: BodyValue, right: BodyValue) -> BodyValue:
 
 
 def define(definition: ast.OpDef) -> Op:
-    """The operator of a definition; raises DiagnosticError with what is wrong."""
+    """The operator of a definition that calls no other; raises DiagnosticError."""
+    return define_formula(definition, NO_CALLEES)[0]
+
+
+def define_formula(definition: ast.OpDef, ops: Mapping[str, OpFormula]) -> tuple[Op, OpFormula]:
+    """The operator of a definition whose expression may call others, and its formula.
+
+    Raises DiagnosticError with what is wrong.
+    """
     try:
-        signature = read(definition)
-        _refuse_unknown(definition)
-        own = tuple(_own(own, signature) for own in definition.own)
-        rehearsal = _rehearse(definition, signature)
+        called = {name: ops[name] for name in called_ops(definition, ops)}
+        calls = [call.operator.name for call in _calls(definition)]
+        size = 1 + sum(called[name].count if name in called else 1 for name in calls)
+        if size > LONGEST:
+            raise Wrong(LongFormula(definition.name.span, definition.name.name, size, LONGEST))
+        formula = OpFormula(definition, read(definition), called, size)
+        _refuse_unknown(definition, called)
+        own = tuple(_own(own, formula.signature) for own in definition.own)
+        rehearsal = _rehearse(formula)
     except Wrong as wrong:
         raise DiagnosticError.of(wrong.problem) from None
     _refuse_unused_names(definition, rehearsal)
-    return _operator(definition, signature, own, rehearsal)
+    return _operator(formula, own, rehearsal), formula
+
+
+def called_ops(definition: ast.OpDef, ops: Container[str]) -> tuple[str, ...]:
+    """The names of the ops that an expression calls; a function hides an op of its name."""
+    names = (call.operator.name for call in _calls(definition))
+    return tuple(dict.fromkeys(n for n in names if n in ops and n not in FUNCTIONS))
 
 
 def refuse_hidden_ops(definitions: Sequence[ast.OpDef], ops: Container[str]) -> None:
     """Raise DiagnosticError for functions that expressions call, and that other ops are named like.
 
-    An expression calls functions alone. `op exp(x) = exp(x)` makes a node of one, and hides none.
+    An expression takes the function. `op exp(x) = exp(x)` makes a node of one, and hides none.
     """
     same = {each.name.name for each in definitions if _is_its_function(each.body, each)}
     first: dict[str, ast.Call] = {}
@@ -359,9 +543,10 @@ def _calls(definition: ast.OpDef) -> list[ast.Call]:
     return sorted(calls, key=lambda call: call.span.start)
 
 
-def _refuse_unknown(definition: ast.OpDef) -> None:
+def _refuse_unknown(definition: ast.OpDef, ops: Container[str]) -> None:
     """Raise DiagnosticError with every function that bodies do not know, not with the first."""
-    calls = [call for call in _calls(definition) if call.operator.name not in FUNCTIONS]
+    known = [call for call in _calls(definition) if call.operator.name not in FUNCTIONS]
+    calls = [call for call in known if call.operator.name not in ops]
     if calls:
         named = (*definition.data, *definition.own, *definition.bindings)
         values = {each.name.name for each in named}
@@ -379,9 +564,8 @@ def _product(call: ast.Call, values: Container[str]) -> str:
     return f"{name.span.text} * {factor if factor.isalnum() else f'({factor})'}"
 
 
-def _operator(
-    definition: ast.OpDef, signature: DefinedSignature, own: tuple[Own, ...], rehearsal: Trace
-) -> Op:
+def _operator(formula: OpFormula, own: tuple[Own, ...], rehearsal: Trace) -> Op:
+    definition, signature = formula.definition, formula.signature
     is_mask = rehearsal.is_comparison
 
     def numbers(attrs: Attrs) -> dict[str, Scalar]:
@@ -390,14 +574,14 @@ def _operator(
         return {name: size(v) if isinstance(v, Dim) else v for name, v in values.items()}
 
     def forward(*operands: Expr, **attrs: Scalar | Dim) -> Expr:
-        return finish(trace(definition, signature, operands, numbers(attrs)), signature)
+        return finish(trace(formula, operands, numbers(attrs)), signature)
 
     def configure(use: Use) -> Attrs:
         signature.check_ranges(use.types)
         signature.bind([type_.shape for type_ in use.types], use.spell)
         operands = _operands(signature, [type_.shape for type_ in use.types])
         try:
-            trace(definition, signature, operands, numbers(use.own))
+            trace(formula, operands, numbers(use.own))
         except Wrong as wrong:  # numbers that do not work, such as a divisor 0
             raise Misuse(wrong.problem.diagnostic().message) from None
         return {**use.own, "range": number(2)} if is_mask else use.own
@@ -414,7 +598,7 @@ def _operator(
         forward=forward,
         configure=configure,
         keeps_shape=bool(signature.data)
-        and rehearsal.result.axes == frozenset(signature.data[0].axes),
+        and signature.order(rehearsal.result.axes) == signature.data[0].axes,
         meaning="defined in the file",
         formula=" ".join(definition.span.text.split()),
         gradient="derived from the expression",
@@ -442,12 +626,14 @@ def _own(own: ast.Own, signature: DefinedSignature) -> Own:
     return Number(own.name.name, value.constant)
 
 
-def _rehearse(definition: ast.OpDef, signature: DefinedSignature) -> Trace:
+def _rehearse(formula: OpFormula) -> Trace:
     """The body on operands of unknown sizes: every error in it shows here."""
+    definition, signature = formula.definition, formula.signature
     lengths = {axis: (symbol(axis),) for axis in signature.axes}
     shapes = [tuple(dim for a in slot.axes for dim in lengths[a]) for slot in signature.slots]
     numbers = {name: size(symbol(name)) for name in signature.numbers}
-    rehearsal = trace(definition, signature, _operands(signature, shapes), numbers)
+    rehearsal = trace(formula, _operands(signature, shapes), numbers)
+    _refuse_other_result(formula, rehearsal)
     for own in definition.own:
         if rehearsal.is_comparison and own.name.name == "range":
             what = "the range of a mask is 2: give this number another name"
@@ -455,6 +641,16 @@ def _rehearse(definition: ast.OpDef, signature: DefinedSignature) -> Trace:
     if isinstance(rehearsal.result.value, Expr) and rehearsal.result.value.kind == "int":
         raise Wrong(WholeResult(definition.body.span))
     return rehearsal
+
+
+def _refuse_other_result(formula: OpFormula, rehearsal: Trace) -> None:
+    """Refuse a declared result that has other axes than the expression."""
+    signature, declared = formula.signature, formula.definition.result
+    found = rehearsal.result.axes
+    if declared is not None and (signature.result is None or frozenset(signature.result) != found):
+        axes = ", ".join(axis for axis in signature.axes if axis in found)
+        what = f"the result of {signature.operator} has the axes [{axes}]"
+        raise Wrong(BadSignature(declared.span, what, ("a declaration gives these an order",)))
 
 
 def _operands(signature: DefinedSignature, shapes: Sequence[Shape]) -> list[Expr]:

@@ -78,7 +78,27 @@ class FunctionAndOp(ProblemAt):
 
     code = "XG0265"
     title = "{span.text} is a function here, and not the op {span.text}"
-    fix = "give the op another name: an expression calls no ops"
+    fix = "give the op another name"
+
+
+class OpCallsItself(ProblemAt):
+    """Ops whose expressions call each other in a ring."""
+
+    code = "XG0277"
+    title = "an op calls itself: {calls}"
+    fix = "write one of them out, or repeat a block with `N × Block`"
+    calls: str
+
+
+class LongFormula(ProblemAt):
+    """An op with too many functions when the ops that it calls are written out."""
+
+    code = "XG0278"
+    title = "{operator} has {count} functions when its calls are written out, at most {maximum}"
+    fix = "call the ops as nodes of a chain: `x -> A -> B`"
+    operator: str
+    count: int
+    maximum: int
 
 
 class LengthAsTranspose(ProblemAt):

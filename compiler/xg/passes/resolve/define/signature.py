@@ -10,7 +10,7 @@ size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -262,7 +262,8 @@ class Slot:
 class DefinedSignature:
     """All operands (data, then own tensors), names of own numbers, and every axis in its order.
 
-    Each axis that is `made` has its length from an own argument of its name.
+    Each axis that is `made` has its length from an own argument of its name. `result` is the order
+    of the axes of the result, where the file declares it.
     """
 
     operator: str
@@ -270,6 +271,11 @@ class DefinedSignature:
     tensors: tuple[Slot, ...]
     numbers: tuple[str, ...]
     made: tuple[str, ...] = ()
+    result: tuple[str, ...] | None = None
+
+    def order(self, axes: Collection[str]) -> tuple[str, ...]:
+        """The axes of a result in their order."""
+        return self.result or tuple(axis for axis in self.axes if axis in axes)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -376,6 +382,7 @@ def read(definition: ast.OpDef) -> DefinedSignature:
         tensors=tuple(_tensor(own, own.shape) for own in definition.own if own.shape),
         numbers=tuple(_number(own) for own in definition.own if not own.shape),
         made=_made_axes(definition),
+        result=_axes(definition.result) if definition.result else None,
     )
     _refuse_names_of_axes(definition, signature)
     return signature
