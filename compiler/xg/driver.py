@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast
+from warnings import warn
 
 from xg.codegen.backend import backends, find
 from xg.codegen.load import load
@@ -284,10 +285,13 @@ class Program:
     def render(
         self, view: View = "forward", format: Format = "svg", *, theme: ThemeName = "light"
     ) -> bytes:
-        """A drawn figure."""
-        from xg.figures import render  # see figure
+        """Draw a figure, with a warning if something is missing in it, such as a letter."""
+        from xg.figures import pictures  # see figure
 
-        return render(self.figure(view), format, theme)
+        drawn = pictures(self.figure(view), (format,), theme)
+        if drawn.warning:
+            warn(drawn.warning, stacklevel=2)
+        return drawn.files[format]
 
     def __repr__(self) -> str:
         head = f"{self.graphs.main.block}({_listed(self.inputs)}) -> {_listed(self.outputs)}"

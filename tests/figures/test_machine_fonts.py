@@ -12,6 +12,7 @@ import typst
 from figures.test_picture import pdf_text
 from PIL import Image
 
+import xg
 from xg.figures import Format, pictures, render
 from xg.figures.draw import font, machine_fonts
 from xg.figures.model.figure import Figure, FigureNode, NodeKind
@@ -142,3 +143,19 @@ def test_the_first_font_of_a_collection_is_read(folder: Path) -> None:
     assert pictures(drawing("日"), ("png", "pdf")).warning == ""
     found = ink(render(drawing("日"), "png"))
     assert found == pytest.approx(ink(render(drawing("A"), "png")), rel=0.06)
+
+
+def test_python_warns_of_a_letter_that_no_font_has() -> None:
+    source = """
+    dim B
+    block F(X [B]) -> Y [B] {
+        X -> tanh : Y
+        note Y "日"
+    }
+    """
+    program = xg.compile(source=source)
+    assert program.render("forward", "svg")
+    for format in ("png", "pdf"):
+        with pytest.warns(UserWarning, match=f"the {format.upper()} shows \\? for 日") as caught:
+            program.render("forward", format)
+        assert [one.filename for one in caught] == [__file__]

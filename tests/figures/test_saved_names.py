@@ -204,3 +204,23 @@ def test_the_backward_pass_begins_at_the_loss() -> None:
     figure = backward_figure(graphs, graphs.backwards["Flow"])
     roles = {edge.tail: edge.role for edge in figure.edges if edge.head == "d output"}
     assert (roles["dloss"], roles["dP"]) == (EdgeRole.MAIN, EdgeRole.SIDE)
+
+
+LABELED = """
+dim B, D = 8
+
+block Two(X [B, D]) -> Y [B, D] {
+    param W_1, W_2 [D, D]
+
+    X -> •<=W_1 -> ReLU   : A_1
+    A_1 -> •<=W_2 -> ReLU : A_2
+    A_2 -> ⊕<-X           : Y
+}
+"""
+
+
+def test_a_derived_name_is_that_of_its_operator_in_the_order_of_the_file() -> None:
+    """Not A_0 and A_3, which look as if the author had labeled them."""
+    figure = xg.compile(source=LABELED).figure("backward")
+    saved = [characters(n.label).split()[0] for n in figure.nodes if n.kind is NodeKind.SAVED]
+    assert [name for name in saved if "W" not in name] == ["matmul_2", "A_1^⊤", "matmul", "X^⊤"]
