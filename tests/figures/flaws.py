@@ -555,8 +555,8 @@ def labels_far_off(picture: Picture) -> Iterator[Flaw]:
         wire = arrow.element.wire
         twin = pairs.get(wire.back) if wire is not None else None
         lines = [*arrow.segments, *(twin.segments if twin is not None else ())]
-        for box in arrow.texts:
-            room = box.grown(style.LABEL_GAP + 4.0)
+        if arrow.texts:  # lines of one label
+            room = bounding_box(arrow.texts).grown(style.LABEL_GAP + 4.0)
             if not any(_meets(a, b, room) for a, b in lines):
                 yield Flaw("label far off", arrow.name)
 

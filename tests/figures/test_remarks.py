@@ -10,8 +10,9 @@ from figures.flaws import flaws
 from library import shipped
 
 import xg
-from xg.driver import Program
+from xg.driver import Program, View
 from xg.figures import ThemeName, dot, paint_figure, render
+from xg.figures.draw.glyph import DrawnText
 from xg.figures.model.figure import OF_MARKS, THEMES, EdgeStyle, Emphasis, Figure, NodeKind
 from xg.figures.views import figure as figure_of
 from xg.ir.graph import Remark
@@ -133,3 +134,37 @@ def test_a_figure_without_remarks_defines_no_colours_of_marks() -> None:
     assert "xg-highlight" in render(replace(plain, nodes=tuple(
         replace(node, mark=Emphasis.HIGHLIGHTED) for node in plain.nodes
     ))).decode()  # fmt: skip
+
+
+LONG = """\
+dim B, D = 8
+
+block N "Many words, which go on until they are far wider than the figure" (x [B, D]) -> y [B, D] {
+    param W, V [D, D]
+
+    x -> •<=W : a -> tanh : b -> •<=V : y
+
+    note a "a long remark about what the first projection is for, which goes on for a while"
+    note -> a "another remark that goes on for a while, beside the product that it is about"
+    note -> b "a third remark that goes on for a while, in the box of the function"
+    highlight W "a fourth remark that goes on for a while, behind the name of a matrix"
+}
+"""
+
+
+@pytest.mark.parametrize("direction", ["down", "right"])
+@pytest.mark.parametrize("view", ["forward", "overview"])
+def test_long_notes_and_titles_are_in_several_lines(view: View, direction: str) -> None:
+    figure = xg.compile(source=LONG).figure(view)
+    display, _ = paint_figure(replace(figure, rightward=direction == "right"))
+    assert flaws(display, figure.groups, rightward=direction == "right") == []
+    texts = {
+        one.op: [part.line for part in one.parts if isinstance(part, DrawnText)]
+        for one in display.elements
+    }
+    noted = [lines for op, lines in texts.items() if "remark" in str(lines)]
+    assert len(noted) == 4
+    assert all(len(lines) > 1 and max(line.width for line in lines) < 200 for lines in noted)
+    if direction == "down":
+        assert display.width < 560
+        assert len(texts[""]) == 2  # the title

@@ -248,7 +248,9 @@ def wrap_text(text: RichText, size: float, room: float) -> Iterator[RichText]:
     if typeset(text, size).width <= room:
         yield text
         return
-    words = [replace(run, text=word) for run in text for word in _WORD.findall(run.text)]
+    words = [
+        replace(run, text=word) for run in text for word in _WORD.findall(run.text) or [run.text]
+    ]
     line: RichText = ()
     for word in words:
         longer = (*line, word)

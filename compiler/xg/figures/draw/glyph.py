@@ -31,7 +31,7 @@ from xg.figures.model.figure import (
     polyline,
     rectangle,
 )
-from xg.figures.model.richtext import RichText, plain, plain_name
+from xg.figures.model.richtext import NOTE_SPACE, RichText, plain, plain_name
 from xg.ir.collectives import COLLECTIVES
 
 # Define the display list: a finished picture as paths, arrows and lines of text.
@@ -240,6 +240,8 @@ def _head(tip: Point, direction: Point, width: float) -> DrawnPath:
 
 _WITHOUT_TEXT: Final = (NodeKind.MATMUL, NodeKind.ADD, NodeKind.MUL)
 DETAIL_LEADING: Final = 3.0  # between a node's label and its second line
+_LABEL_LEADING: Final = 11.5  # between the baselines of an edge's label
+_WIDEST_NOTE: Final = 150.0
 _TEXT_LEADING: Final = DETAIL_LEADING + 2.5  # from the foot of a line to the next one's capitals
 
 
@@ -260,8 +262,12 @@ def node_lines(node: FigureNode) -> tuple[TextLine, ...]:
     if node.kind in _WITHOUT_TEXT:
         return ()
     if node.kind in (NodeKind.TENSOR, NodeKind.SAVED):
-        lines = (node.label, *node.lines)  # of a list: none is quiet
+        # Of a list: none is quiet.
+        lines = (*_wrapped(node.label, style.TENSOR_SIZE), *node.lines)
         return tuple(typeset(text, style.TENSOR_SIZE, style.SHAPE_SIZE) for text in lines)
+    if node.kind is NodeKind.NOTE:
+        lines = wrap_text(node.label, style.GLYPH_SIZE, _WIDEST_NOTE)
+        return tuple(typeset(text, style.GLYPH_SIZE) for text in lines)
     label = typeset(node.label, style.GLYPH_SIZE)
     quiet = (node.detail, *node.lines)
     return (label, *(typeset(text, style.DETAIL_SIZE) for text in quiet if text))
@@ -279,9 +285,24 @@ def node_size(node: FigureNode) -> Extent:
     return Extent(max(width, look.width), look.height + extra)
 
 
-def edge_line(label: RichText) -> TextLine:
-    """Return the set label of an edge."""
-    return typeset(label, style.SYMBOL_SIZE, style.SHAPE_SIZE)
+def edge_lines(label: RichText) -> tuple[TextLine, ...]:
+    """Return the set label of an edge: of one with a long note, in several lines."""
+    lines = _wrapped(label, style.SYMBOL_SIZE)
+    return tuple(typeset(line, style.SYMBOL_SIZE, style.SHAPE_SIZE) for line in lines)
+
+
+def _wrapped(label: RichText, size: float) -> Iterable[RichText]:
+    """Break a label with a note into lines, without the spaces at their ends."""
+    if not label:
+        return (label,)
+    has_note = any(run.italic and run.text.startswith(NOTE_SPACE) for run in label)
+    lines = wrap_text(label, size, _WIDEST_NOTE) if has_note else (label,)
+    return tuple((*line[:-1], replace(line[-1], text=line[-1].text.rstrip())) for line in lines)
+
+
+def label_baselines(count: int) -> list[float]:
+    """Return where the lines of a label are, from the baseline of one in their middle."""
+    return [(place - (count - 1) / 2) * _LABEL_LEADING for place in range(count)]
 
 
 def pair_size(down: RichText, up: RichText, *, turned: bool) -> Extent:
@@ -296,10 +317,12 @@ def label_size(label: RichText, *, turned: bool) -> Extent:
 
     In a figure that will be `turned` its width is what will be the height below the line.
     """
-    line = edge_line(label)
+    lines = edge_lines(label)
+    width = max(line.width for line in lines)
+    height = lines[0].height + (len(lines) - 1) * _LABEL_LEADING
     if turned:
-        return Extent(line.height + style.LABEL_GAP_BELOW, line.width + 2 * style.LABEL_GAP)
-    return Extent(line.width + style.LABEL_GAP + 2.0, max(line.height, style.SYMBOL_SIZE))
+        return Extent(height + style.LABEL_GAP_BELOW, width + 2 * style.LABEL_GAP)
+    return Extent(width + style.LABEL_GAP + 2.0, max(height, style.SYMBOL_SIZE))
 
 
 _ROUNDING: Final = 6.0

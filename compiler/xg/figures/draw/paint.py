@@ -18,8 +18,9 @@ from xg.figures.draw.glyph import (
     Element,
     Wire,
     arrow,
-    edge_line,
+    edge_lines,
     glyph,
+    label_baselines,
     legend,
     moved,
     text_in,
@@ -53,6 +54,7 @@ _GROUP_GAP = 3.0
 _BELOW_TITLE = 14.0
 _PIXEL = 0.75  # points: a page is whole pixels large
 _TITLE_LEADING = 6.0
+_LEAST_TITLE = 460.0  # the width of a title's lines above a narrow figure
 
 
 def paint(placed: PlacedFigure) -> Display:
@@ -94,7 +96,9 @@ def page(figure: Figure, body: list[Element]) -> Display:
     least = LEAST_SIZE / _smallest(body) if figure.width else 0.0
     if scale < least:
         raise TooNarrow(figure.title, least * around.width + 2 * margin)
-    elements, top, widest = _heading(figure, margin, room)
+    # A title has lines as long as what is below it is wide, unless that is narrow.
+    lines = room or max(around.width, _LEAST_TITLE)
+    elements, top, widest = _heading(figure, margin, lines)
     inner = max(around.width * scale, widest)
     width = figure.width or inner + 2 * margin
     # A figure narrower than its title is centred under it.
@@ -128,17 +132,15 @@ def _heading(figure: Figure, margin: float, room: float) -> tuple[list[Element],
     for words in _title_lines(figure, room):
         line = typeset(words, style.TITLE_SIZE)
         parts.append(DrawnText(line, margin, top + line.ascent))
-        top += line.ascent + (_TITLE_LEADING if room else 0.0)
+        top += line.ascent + _TITLE_LEADING
     widest = max(part.line.width for part in parts)
-    top += _BELOW_TITLE - (_TITLE_LEADING if room else 0.0)
+    top += _BELOW_TITLE - _TITLE_LEADING
     return [Element("", "title", "", tuple(parts))], top, widest
 
 
 def _title_lines(figure: Figure, room: float) -> Sequence[RichText]:
     """Return the lines of a title: its subtitle begins one of its own if that costs no line."""
     whole = title_text(figure.title, figure.subtitle)
-    if not room:
-        return (whole,)
     running = list(wrap_text(whole, style.TITLE_SIZE, room))
     if not figure.subtitle:
         return running
@@ -184,7 +186,7 @@ def _edges(
         parts: list[DrawnShape | DrawnText] = [*line]
         if edge.label and (not edge.repeats or number in around.labels):
             color = style.MARKS.get(edge.mark, Color.INK)
-            parts.append(replace(_label(placed, number, edge, around), color=color))
+            parts += (replace(one, color=color) for one in _label(placed, number, edge, around))
         name = f"{edge.tail}->{edge.head}"
         yield Element(name, "edge", characters(edge.text), tuple(parts), wire(edge))
 
@@ -195,38 +197,46 @@ def wire(edge: FigureEdge) -> Wire:
     return Wire(edge.tail, edge.head, f"{value} of {tail}", edge.output)
 
 
-def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -> DrawnText:
+def _label(
+    placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes
+) -> Iterator[DrawnText]:
     """Set a label at the right of its line; the one of a pair's downward arrow at its left."""
-    line = edge_line(edge.text if number in around.named else edge.label)
+    lines = edge_lines(edge.text if number in around.named else edge.label)
     facts = placed.facts
     if placed.is_turned:
-        return _label_below(placed, number, line, around)
-    reach = style.LABEL_GAP
-    if number in around.labels:
-        box = around.labels[number]
-        return DrawnText(line, box.left + reach, box.center[1] + _half_capital())
+        yield from _label_below(placed, number, lines, around)
+        return
     solid = {twin: other for other, twin in facts.twins.items()}.get(number, number)
-    box = placed.labels[solid]
-    if solid not in facts.twins:
-        return DrawnText(line, box.left + reach, box.center[1] + _half_capital())
-    reach += pair_shift(placed)
-    y = box.center[1] + _half_capital()
-    if number == solid:
-        return DrawnText(line, box.center[0] - reach - line.width, y, align=1.0)
-    return DrawnText(line, box.center[0] + reach, y)
+    is_lane = number in around.labels
+    box = around.labels[number] if is_lane else placed.labels[solid]
+    is_paired = solid in facts.twins and not is_lane
+    reach = style.LABEL_GAP + (pair_shift(placed) if is_paired else 0.0)
+    x = box.center[0] if is_paired else box.left
+    for line, baseline in zip(lines, label_baselines(len(lines)), strict=True):
+        y = box.center[1] + _half_capital() + baseline
+        if is_paired and number == solid:
+            yield DrawnText(line, x - reach - line.width, y, align=1.0)
+        else:
+            yield DrawnText(line, x + reach, y)
 
 
-def _label_below(placed: PlacedFigure, number: int, line: TextLine, around: Lanes) -> DrawnText:
+def _label_below(
+    placed: PlacedFigure, number: int, lines: Sequence[TextLine], around: Lanes
+) -> Iterator[DrawnText]:
     """Set a label below its level line; the one of a pair's forward arrow above it."""
     twins = placed.facts.twins
     solid = {twin: other for other, twin in twins.items()}.get(number, number)
     is_lane = number in around.labels
     box = around.labels[number] if is_lane else placed.labels[solid]
-    x, y = box.center[0] - line.width / 2, box.top + style.LABEL_GAP_BELOW
+    baselines = label_baselines(len(lines))
+    y = box.top + style.LABEL_GAP_BELOW
     if solid in twins and not is_lane:
         reach = style.LABEL_GAP_BELOW + pair_shift(placed)
-        y = box.center[1] + (-reach - line.height if number == solid else reach)
-    return DrawnText(line, x, y + line.ascent, align=0.5)
+        height = lines[0].height + baselines[-1] - baselines[0]
+        y = box.center[1] + (-reach - height if number == solid else reach)
+    for line, baseline in zip(lines, baselines, strict=True):
+        x = box.center[0] - line.width / 2
+        yield DrawnText(line, x, y + lines[0].ascent + baseline - baselines[0], align=0.5)
 
 
 def _half_capital() -> float:

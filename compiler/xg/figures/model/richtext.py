@@ -12,6 +12,7 @@ from unicodedata import normalize
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 
+NOTE_SPACE: Final = "  "  # between a label and the note behind it
 Tag = Literal["", "forward", "backward"]
 
 

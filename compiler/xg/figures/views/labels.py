@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.figure import Emphasis, FigureGroup, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, StyledRun, muted, plain
+from xg.figures.model.richtext import NOTE_SPACE, RichText, StyledRun, muted, plain
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Call, Graph, Remark, Step, Value
 from xg.ir.moves import collective
 from xg.ir.placement import is_term
 
+_IN_A_BOX: Final = 32  # letters in a line of a note in a box
 _WITHOUT_TEXT: Final = (NodeKind.MATMUL, NodeKind.ADD, NodeKind.MUL)
 
 
@@ -65,8 +67,8 @@ class Remarks:
         here = self._of(step)
         if not here:
             return node
-        text = plain(_words(here)) if node.kind not in _WITHOUT_TEXT else ()
-        lines = (*node.lines, *((text,) if text else ()))
+        words = _words(here) if node.kind not in _WITHOUT_TEXT else ""
+        lines = (*node.lines, *map(plain, wrap(words, _IN_A_BOX)))
         return replace(node, mark=_mark(here), lines=lines)
 
     def side_note(self, node: FigureNode, step: Step) -> RichText:
@@ -112,7 +114,7 @@ def _note_run(remarks: tuple[Remark, ...]) -> RichText:
 def behind(text: str, mark: Emphasis) -> RichText:
     """Return a note as it follows a label."""
     quiet = mark is Emphasis.NONE
-    return (StyledRun(f"  {text}", italic=True, muted=quiet),) if text else ()
+    return (StyledRun(f"{NOTE_SPACE}{text}", italic=True, muted=quiet),) if text else ()
 
 
 def _words(remarks: tuple[Remark, ...]) -> str:
