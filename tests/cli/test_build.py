@@ -365,7 +365,7 @@ def test_a_picture_without_title_is_lower(xg: Xg, folder: Path) -> None:
         (["-o", "fig.webp"], "cannot write a .webp file"),
         (["-o", "fig.SVG"], "cannot write a .SVG file"),
         (["-o", "fig.svg", "--width", "0.2in"], "'0.2in' should be from 20pt to 10000pt"),
-        (["-o", "fig.svg", "--width", "3"], "'3' is not a width such as 3.3in"),
+        (["-o", "fig.svg", "--width", "3"], "'3' is not a length such as 3.3in"),
         (["--pass", "backward", "--all"], "--pass chooses one picture"),
         (["--pass", "backward", "--only", "svg"], "--pass chooses one picture"),
         (["--all", "--only", "svg"], "not allowed with argument"),

@@ -65,7 +65,7 @@ def length(text: str) -> float:
             if 20 <= found <= 10_000:
                 return found
             raise ArgumentTypeError(f"{text!r} should be from 20pt to 10000pt")
-    raise ArgumentTypeError(f"{text!r} is not a width such as 3.3in, 84mm, 8.4cm or 240pt")
+    raise ArgumentTypeError(f"{text!r} is not a length such as 3.3in, 84mm, 8.4cm or 240pt")
 
 
 class OneOrMore:

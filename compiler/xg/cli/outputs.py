@@ -60,6 +60,7 @@ class Wanted:
     title: bool = True
     compact: bool = False
     width: float = 0.0
+    height: float = 0.0
     paper: Paper | None = None
     rightward: bool = False
     depth: int | None = None
@@ -165,12 +166,14 @@ def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
             drawn,
             has_heading=wanted.title,
             width=width,
+            height=wanted.height,
             rightward=wanted.rightward and not drawn.columns,
         )
         for drawn in _forms(program, view, wanted)
     )
     is_painted = not set(PICTURES).isdisjoint(wanted.kinds)
-    return first_that_fits(forms) if width and is_painted else next(forms)
+    has_size = bool(width or wanted.height)
+    return first_that_fits(forms) if has_size and is_painted else next(forms)
 
 
 def _forms(program: Program, view: View, wanted: Wanted) -> Iterator[Figure]:
@@ -379,7 +382,8 @@ def build(options: Namespace, console: Console) -> int:
     try:
         return _run(options, console)
     except TooNarrow as error:
-        fix = "leave --paper out" if options.paper else f"--width {error.inches:g}in"
+        option = "--height" if error.is_low else "--width"
+        fix = "leave --paper out" if options.paper else f"{option} {error.inches:g}in"
         console.note(f"xg build: {error}: {fix}")
         return PROBLEM
     except NotTurned as error:
@@ -537,6 +541,7 @@ def _output_request(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
         title=not options.no_title,
         compact=options.compact,
         width=options.width,
+        height=options.height,
         paper=Paper[options.paper] if options.paper else None,
         rightward=options.direction == "right",
         depth=options.depth,

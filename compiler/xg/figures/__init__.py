@@ -82,7 +82,7 @@ def series(
             placed.engine,
             _warning(display, placed, wanted),
         )
-        for one in step_by_step(figure, display)
+        for one in step_by_step(figure if figure.columns else placed.figure, display)
     )
 
 

@@ -74,6 +74,14 @@ def _add_looks(parser: ArgumentParser) -> None:
         help="make figures at most this wide; units: in, cm, mm, pt",
     )
     parser.add_argument(
+        "--height",
+        metavar="9in",
+        type=length,
+        default=0.0,
+        help="make figures at most this high; long ones are broken into columns side by side, from "
+        "left to right into rows",
+    )
+    parser.add_argument(
         "--compact",
         action="store_true",
         help="in backward figures, write gradients of parameters beside their products; by itself "
@@ -133,7 +141,7 @@ def _paints(options: Namespace) -> bool:
 
 def _prints(options: Namespace) -> bool:
     is_pdf = _built(options) == frozenset({"pdf"})
-    return is_pdf and not options.width and not options.steps
+    return is_pdf and not (options.width or options.height or options.steps)
 
 
 def _draws_overview(options: Namespace) -> bool:
@@ -166,11 +174,12 @@ RULES: Final = (
     Rule("--depth", _draws_overview, "opens overviews of one device: add --pass overview"),
     Rule("--direction", _draws, "changes figures: add --only svg"),
     Rule("--width", _draws, "changes figures: add --only svg"),
+    Rule("--height", _draws, "changes figures: add --only svg"),
     Rule("--compact", _draws_backward, "changes backward figures: add --pass backward"),
     Rule(
         "--paper",
         _prints,
-        "fits a PDF to the paper: use -o figure.pdf, without --width and --steps",
+        "fits a PDF to the paper: use -o figure.pdf, without --width, --height and --steps",
     ),
     Rule("--steps", _paints, "draws pictures: add --only svg"),
 )

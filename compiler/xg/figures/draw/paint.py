@@ -90,15 +90,13 @@ def page(figure: Figure, body: list[Element]) -> Display:
     is made smaller. Raises TooNarrow where its text would be too small to read.
     """
     around = bounding_box([bounds(part) for one in body for part in one.parts] or [Box(0, 0, 1, 1)])
-    margin = style.NARROW_MARGIN if figure.width else style.PAGE_MARGIN
+    has_size = bool(figure.width or figure.height)
+    margin = style.NARROW_MARGIN if has_size else style.PAGE_MARGIN
     room = figure.width - 2 * margin if figure.width else 0.0
-    scale = min(1.0, room / around.width) if figure.width else 1.0
-    least = LEAST_SIZE / _smallest(body) if figure.width else 0.0
-    if scale < least:
-        raise TooNarrow(figure.title, least * around.width + 2 * margin)
     # A title has lines as long as what is below it is wide, unless that is narrow.
     lines = room or max(around.width, _LEAST_TITLE)
     elements, top, widest = _heading(figure, margin, lines)
+    scale = _scale(figure, around, (room, figure.height - top - margin), _smallest(body))
     inner = max(around.width * scale, widest)
     width = figure.width or inner + 2 * margin
     # A figure narrower than its title is centred under it.
@@ -113,8 +111,31 @@ def page(figure: Figure, body: list[Element]) -> Display:
         height += extent.height * scale + margin
     name = characters(title_text(figure.title, figure.subtitle))
     width = figure.width or ceil(width / _PIXEL - 1e-6) * _PIXEL
-    height = ceil(height / _PIXEL - 1e-6) * _PIXEL
+    pixels = ceil(height / _PIXEL - 1e-6) * _PIXEL
+    height = min(pixels, figure.height) if figure.height else pixels
     return Display(width, height, name, figure.description, tuple(elements))
+
+
+def _scale(figure: Figure, around: Box, room: tuple[float, float], smallest: float) -> float:
+    """Return how much smaller a figure is made for its page.
+
+    Raises TooNarrow if the smallest text could not be read then.
+    """
+    wide = room[0] / around.width if figure.width else 1.0
+    high = 1.0
+    if figure.height:
+        high = room[1] / around.height
+        if figure.has_key:  # below it, as much smaller
+            high = room[1] / (
+                around.height + legend(figure, figure.width or around.width)[1].height
+            )
+    scale, least = min(1.0, wide, high), LEAST_SIZE / smallest
+    if scale < least and (figure.width or figure.height):
+        is_low = high < wide
+        size, part = (figure.height, high) if is_low else (figure.width, wide)
+        end = room[1] if is_low else room[0]
+        raise TooNarrow(figure.title, size - end + end * least / part, is_low=is_low)
+    return scale
 
 
 def _smallest(body: Sequence[Element]) -> float:

@@ -622,8 +622,11 @@ def dot(figure: Figure, theme: Theme) -> str:
 
 
 def _size(figure: Figure) -> Attributes:
-    """Return the largest size of the drawing: a page of a given width, of any height."""
-    return {"size": f'"{figure.width / 72:.3f},200"'} if figure.width else {}
+    """Return the largest size of the drawing, 200 inches where its page has no limit."""
+    width, height = (
+        f"{size / 72:.3f}" if size else "200" for size in (figure.width, figure.height)
+    )
+    return {"size": f'"{width},{height}"'} if figure.width or figure.height else {}
 
 
 def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:

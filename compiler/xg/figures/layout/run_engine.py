@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
+from math import inf
 from typing import Any, Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -23,6 +24,7 @@ from xg.diagnostics.limits import FigureNodes, LayoutSeconds
 from xg.figures.engines import wasm
 from xg.figures.engines.engine import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.field import CLEAR, HEAD
+from xg.figures.layout.fold_columns import fold_columns
 from xg.figures.layout.lanes import Obstacles, lanes, left_out
 from xg.figures.layout.placement import NodeUnit, PlacedFigure, Wishes, on_a_grid, problem, units
 from xg.figures.layout.route_edges import route_figure
@@ -30,11 +32,10 @@ from xg.figures.model import figure as style
 from xg.figures.model.figure import (
     LEAST_SIZE,
     Box,
-    DrawnPath,
     Figure,
     NodeKind,
-    Point,
     bounding_box,
+    path_corners,
     path_points,
     polyline,
 )
@@ -352,7 +353,7 @@ def _parts(placed: PlacedFigure) -> tuple[list[Part], list[Part]]:
         if placed.facts.places[number] is EdgePlace.BACK:
             continue
         key = placed.figure.edges[number].value
-        for (x, y), (u, v) in pairwise(_corners(path)):
+        for (x, y), (u, v) in pairwise(path_corners(path)):
             if x == u:
                 upright.append((x, min(y, v), max(y, v), key))
             else:
@@ -380,18 +381,6 @@ def _on_bars(placed: PlacedFigure) -> Iterator[Part]:
                 yield placed.nodes[edge.head].center[1], min(a, b), max(a, b), edge.value
 
 
-def _corners(path: DrawnPath) -> list[Point]:
-    """Return the corners of a path of straight lines and round corners."""
-    corners = [path.start]
-    for before, segment in pairwise((None, *path.segments)):
-        if segment is None or segment.controls is None:
-            continue
-        (x, y), (u, v) = before.end if before else path.start, segment.end
-        is_upright = before is not None and corners[-1][0] == x
-        corners.append((x, v) if is_upright else (u, y))
-    return [*corners, path.end]
-
-
 ENGINES = (wasm.ENGINE, PYGRAPHVIZ, COMMAND)  # a browser has one of its own
 _DISORDER: Final = 1  # of a fork in an opened call with columns in another order
 _FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
@@ -417,7 +406,19 @@ def layout(figure: Figure, engines: Sequence[Engine] | None = None) -> PlacedFig
     Raises DiagnosticError (XG0008) where it has too many nodes.
     """
     placed = with_even_results(_from_the_top(figure, ENGINES if engines is None else engines))
+    placed = fold_columns(placed, _room(figure))
     return placed.transpose() if figure.rightward else placed
+
+
+def _room(figure: Figure) -> tuple[float, float]:
+    """Return the width and the height of what is placed from the top down, without a limit inf.
+
+    One that is not turned is broken into columns only if its page has a height.
+    """
+    width = figure.width - 2 * style.NARROW_MARGIN if figure.width else inf
+    height = figure.height - 2 * style.NARROW_MARGIN if figure.height else inf
+    height -= style.HEADING if figure.has_heading else 0.0
+    return (height, width) if figure.rightward else (width if figure.height else inf, height)
 
 
 def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:

@@ -197,6 +197,7 @@ class Figure:
     levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below
     has_heading: bool = True  # whether the title is drawn above
     width: float = 0.0  # of the page, in points; 0: as wide as its contents
+    height: float = 0.0  # of the page; what is longer is broken into columns
     rightward: bool = False  # whether it is drawn from left to right, not from the top down
     explained: tuple[ExplainedSymbol, ...] = ()  # by the legend
 
@@ -225,11 +226,15 @@ LEAST_SIZE: Final = 6.0  # points: smaller text is not read on paper
 
 
 class TooNarrow(ValueError):
-    """A page on which a figure's text would be too small; `inches` is a width that would do."""
+    """A page on which a figure's text would be too small.
 
-    def __init__(self, title: str, least: float) -> None:
+    `inches` is a width that would do, or if it `is_low`, a height.
+    """
+
+    def __init__(self, title: str, least: float, *, is_low: bool = False) -> None:
         super().__init__(f"text in {title} would be smaller than {LEAST_SIZE:g} points")
         self.inches = ceil(least / 72 * 10) / 10
+        self.is_low = is_low
 
 
 class NotTurned(ValueError):
@@ -272,6 +277,7 @@ PAIR_GAP: Final = 7.0  # between an arrow and the gradient's arrow beside it
 PAGE_MARGIN: Final = 16.0
 NARROW_MARGIN: Final = 4.0  # of a page of a given width
 LEAST_LEGEND_WIDTH: Final = 300.0
+HEADING: Final = 32.0  # for a title of one line
 GROUP_PADDING: Final = 12.0
 GROUP_HEADING: Final = 11.0  # more at the top, for the label
 
@@ -487,6 +493,19 @@ class DrawnPath:
         return Box(min(xs), min(ys), max(xs), max(ys))
 
 
+def moved_path(path: DrawnPath, dx: float, dy: float) -> DrawnPath:
+    """Return a path shifted."""
+
+    def move(point: Point) -> Point:
+        return point[0] + dx, point[1] + dy
+
+    segments = (
+        Curve(move(one.end), one.controls and (move(one.controls[0]), move(one.controls[1])))
+        for one in path.segments
+    )
+    return DrawnPath(move(path.start), tuple(segments), path.closed)
+
+
 def transpose_path(path: DrawnPath) -> DrawnPath:
     """Return a path with x and y exchanged."""
 
@@ -600,6 +619,18 @@ def path_points(path: DrawnPath, steps: int = 12) -> tuple[Point, ...]:
                 _on_curve(start, first, second, segment.end, k / steps) for k in range(1, steps + 1)
             )
     return tuple(points)
+
+
+def path_corners(path: DrawnPath) -> list[Point]:
+    """Return the corners of a path of straight lines and round corners."""
+    corners = [path.start]
+    for before, segment in pairwise((None, *path.segments)):
+        if segment is None or segment.controls is None:
+            continue
+        (x, y), (u, v) = before.end if before else path.start, segment.end
+        is_upright = before is not None and corners[-1][0] == x
+        corners.append((x, v) if is_upright else (u, y))
+    return [*corners, path.end]
 
 
 def parallel(points: Sequence[Point], distance: float) -> DrawnPath:
