@@ -162,7 +162,7 @@ def test_long_notes_and_titles_are_in_several_lines(view: View, direction: str) 
         one.op: [part.line for part in one.parts if isinstance(part, DrawnText)]
         for one in display.elements
     }
-    noted = [lines for op, lines in texts.items() if "remark" in str(lines)]
+    noted = [lines for lines in texts.values() if "remark" in str(lines)]
     assert len(noted) == 4
     assert all(len(lines) > 1 and max(line.width for line in lines) < 200 for lines in noted)
     if direction == "down":

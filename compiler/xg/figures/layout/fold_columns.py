@@ -74,7 +74,7 @@ def _frame(placed: PlacedFigure, group: FigureGroup) -> Box:
 def _in_columns(placed: PlacedFigure, count: int) -> PlacedFigure | None:
     """Return a figure in columns, None where it cannot be cut."""
     cuts = _cuts(placed, count)
-    return _Folding(placed, cuts, _columns(placed, cuts)).figure() if cuts else None
+    return _BrokenFigure(placed, cuts, _columns(placed, cuts)).figure() if cuts else None
 
 
 def _cuts(placed: PlacedFigure, count: int) -> list[float]:
@@ -177,8 +177,8 @@ def _part(placed: PlacedFigure, top: float, bottom: float) -> Box:
 
 
 @dataclass(frozen=True, slots=True)
-class _Folding:
-    """A figure, where it is cut, and its parts."""
+class _BrokenFigure:
+    """Hold a figure, where it is cut, and its parts."""
 
     placed: PlacedFigure
     cuts: Sequence[float]
