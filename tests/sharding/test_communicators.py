@@ -14,15 +14,19 @@ import pytest
 import torch.distributed as dist
 from frontend.plans.shipped import DIAGRAMS, MODELS
 from runtime.ranks.alone import rank_of
+from sharding.test_pipelines import net
 from tier import THOROUGH, some
-from verify.proof.sweep import Job, prove, shipped_project
+from verify.proof.sweep import Job, axes_of_plans, prove, shipped_project
 
 import xg
 from xg.cli import main
+from xg.cli.rank_proofs import prove_pipeline_on_processes
 from xg.driver import Program, compile_project
 from xg.frontend.plan_in_choices import plans_of
+from xg.frontend.project import read_project
 from xg.ir.communicators import clashes, differing_orders, groups
 from xg.ir.verify import violations
+from xg.verify.plan_proof import prepared
 from xg_runtime.errors import InputError
 from xg_runtime.ranks import all_reduce
 
@@ -34,12 +38,8 @@ SMALL = {"N_L": 2, "D": 16, "N_H": 4}
 
 @cache
 def shipped() -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return every plan of every shipped model, with the axes of its mesh."""
-    found = [
-        (file, name, tuple(plan.mesh))
-        for file in MODELS
-        for name, plan in plans_of(shipped_project(file), {}).items()
-    ]
+    """Return every plan that a shipped model names, and products, with the axes of the mesh."""
+    found = [(file, name, axes) for file in MODELS for name, axes in axes_of_plans(file).items()]
     whole = plans_of(shipped_project("models/transformer.xg"), {})
     for each in PRODUCTS:
         axes = dict.fromkeys(axis for name in each.split(" × ") for axis in whole[name].mesh)
@@ -166,3 +166,11 @@ def test_products_are_proven_on_processes(file: str, plan: str, axes: tuple[str,
     mesh = tuple((axis, 2 if place < 3 else 1) for place, axis in enumerate(axes))
     said, holds = prove(Job(file, mesh, (plan,), "processes"))
     assert holds, said
+
+
+@pytest.mark.usefixtures("warm_ranks")
+def test_interleaved_stages_that_share_a_table_are_proven_on_processes(tmp_path: Path) -> None:
+    """In every schedule; each rank has two stages, and two ranks sum the gradient of E."""
+    found = prepared(read_project(net(tmp_path)), "Net", "Turns × DP", {"N_P": 2, "N_D": 2})
+    proof = prove_pipeline_on_processes(found, 0, 60.0, kernels=False)
+    assert proof.passed, proof
