@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Final
 
 from xg import ops
+from xg.diagnostics.diagnostic import Source
 from xg.figures.draw.glyph import Display, legend, meanings, moved
 from xg.figures.formats.svg import svg
 from xg.figures.model.figure import THEMES, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.richtext import plain
 from xg.figures.views.notation import kind
+from xg.frontend.project.lookup import common_ops
 from xg.ir.op import Op, signature
+from xg.syntax.parse import parse
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "notation.md"
 PICTURE: Final = PAGE.with_name("figures") / "notation.svg"
@@ -57,6 +60,14 @@ do so before there is a result.
 """
 
 
+COMMON: Final = """\
+## Ops from common
+
+Write `use Swish, Huber from common` to use these as nodes, and in the formulas of your own ops.
+A test compares the value and the gradient of each with PyTorch.
+"""
+
+
 def _every() -> list[Op]:
     return sorted(ops.table().values(), key=lambda op: op.name)
 
@@ -85,7 +96,21 @@ def _picture() -> str:
 
 
 def _page() -> str:
-    return "\n".join([HEAD, *(line for title in FAMILIES for line in _family(title))])
+    families = (line for title in FAMILIES for line in _family(title))
+    return "\n".join([HEAD, *families, *_common()])
+
+
+def _common() -> Iterator[str]:
+    """Yield the table of the ops that `use` takes from `common`."""
+    source = Source("common.xg", common_ops().read_text(encoding="utf-8"))
+    yield COMMON
+    yield "| op | formula |"
+    yield "|---|---|"
+    for each in parse(source).ops:
+        last = max(part.span.end for part in (each.name, *each.data, *each.own)) + 1
+        head, formula = source.text[each.name.span.start : last], source.text[last : each.span.end]
+        yield f"| `{head}` | `{' '.join(formula.split()).removeprefix('= ')}` |"
+    yield ""
 
 
 def _family(title: str) -> Iterator[str]:

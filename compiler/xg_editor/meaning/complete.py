@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from xg import ops
 from xg.diagnostics.diagnostic import Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.frontend.project import Project, library_names
+from xg.frontend.project import Project, usable_names
 from xg.ir.graph import LAST_ROUND
 from xg.ir.op import Op, attaching, foreign_names, signature
 from xg.ir.plan import SCHEDULES
@@ -363,7 +363,7 @@ class _Completer:
                 states = self.block.states if self.block else ()
                 yield from (named("state", each) for each in states)
             case "FROM":
-                yield from (Completion(name, "file") for name in library_names())
+                yield from (Completion(name, "file") for name in usable_names())
             case "EQUAL" | "CROSS" | "STAR" if self.item and self.item.type == "PLAN":
                 yield from self.reach.plans()
             case "COMMA" if self.item and self.item.type == "USE":

@@ -16,6 +16,7 @@ from xg.frontend.project.lookup import (
     Misplaced,
     MissingFile,
     UnreadableFile,
+    common_ops,
     file_beside,
     library,
     library_file,
@@ -24,6 +25,7 @@ from xg.frontend.project.lookup import (
     project_root,
     read,
     target,
+    usable_files,
 )
 from xg.ir.content import Recent
 from xg.syntax import ast
@@ -130,6 +132,11 @@ def library_names() -> tuple[str, ...]:
     return tuple(path.stem for path in library_files())
 
 
+def usable_names() -> tuple[str, ...]:
+    """The names after `from` that need no path."""
+    return tuple(usable_files())
+
+
 def parse_project(
     data: bytes,
     name: str = STANDARD_INPUT,
@@ -160,7 +167,10 @@ def _key(use: ast.Use) -> tuple[Source, str]:
 
 
 def _parse_source(place: Place, source: Source) -> tuple[Source, Parsed]:
-    if place is not None and place.is_relative_to(library().resolve()):
+    shipped = place is not None and (
+        place == common_ops() or place.is_relative_to(library().resolve())
+    )
+    if place is not None and shipped:
         return _parse_shipped_file(place, source.name, source.text)
     return source, parse_partly(source)
 

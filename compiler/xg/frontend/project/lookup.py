@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -41,6 +42,17 @@ def library_files() -> tuple[Path, ...]:
     )
 
 
+@cache
+def common_ops() -> Path:
+    """The file of ops that many models need, part of the package: `use Swish from common`."""
+    return Path(__file__).resolve().parents[2] / "ops" / "common.xg"
+
+
+def usable_files() -> Mapping[str, Path]:
+    """Every file that `use` takes by a bare name: the shipped library, and the common ops."""
+    return {file.stem: file for file in (*library_files(), common_ops())}
+
+
 def library_file(name: str) -> Path | None:
     """Return the shipped file with this name, in any folder; None if no file has it."""
     return next((file for file in library_files() if file.stem == name), None)
@@ -63,7 +75,7 @@ def target(use: ast.Use, folder: Path, root: Path) -> Path:
     """The resolved path that a `use` names from a file in `folder`; raises Misplaced."""
     origin = use.origin
     if isinstance(origin, ast.Name):
-        shipped = {file.stem: file for file in library_files()}
+        shipped = usable_files()
         if origin.name not in shipped:
             raise Misplaced(NotInLibrary(origin.span, origin.name, tuple(sorted(shipped))))
         return shipped[origin.name].resolve()
