@@ -51,6 +51,8 @@ OFFERED = {
     "    X -> S if act = ": {"ReLU", "tanh"},
     "    X -> S : H [B, ": {"B", "D"},
     "    X -> S : ": {"Y"},
+    "    X -> sum[": {"B", "D"},
+    "    X -> sum[B, D] -> grad[": {"X", "W"},
     "    pa": {"param", "X", "W"},
     "    X -> S : Y\n}\nplan P of ": {"Layer"},
     "    X -> S : Y\n}\nplan P of Layer {\n    ": {"X", "W", "Y"},

@@ -14,10 +14,12 @@ from passes.decode_step.stepping import stepping, written
 
 import xg
 from xg.codegen.backend import backends
+from xg.cost.cost import cost
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import replace
 from xg.driver import TensorSpec
 from xg.frontend.project import parse_project
+from xg.frontend.typed import ProjectTyper, TypeMemory
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.prim import Expr
@@ -448,3 +450,26 @@ block Net(ids [B, S] in V) -> Z [B, S, V] {
 """
     with pytest.raises(DiagnosticError, match="grad takes the gradient of a loss of all positions"):
         stepping(written(text))
+
+
+def test_a_graph_keeps_its_body_in_every_choice() -> None:
+    """So what was found of it in one choice of options is not looked for in the next."""
+    text = "option a = tanh | sigmoid\n" + WGAN
+    typer = ProjectTyper(parse_project(text.encode()), TypeMemory())
+    (first, _), (second, _) = (typer.partly(None, {"a": word}) for word in ("tanh", "sigmoid"))
+    assert first.main is second.main
+
+
+def test_cost_counts_what_its_body_computes() -> None:
+    text = """\
+dim B = 4, D = 8
+
+block Net(x [B, D]) -> y [B, D] {
+    param W [D, D]
+    x -> •<=W -> tanh : y
+}
+"""
+    more = text.replace(" -> y [B, D] {", " -> y, g [B, D] {")
+    more = more.replace(": y\n", ": y\n    grad[x](sum[B, D](y)) : g\n")
+    plain, taken = (cost(xg.compile(source=each).graphs).total.forward for each in (text, more))
+    assert (taken - plain).evaluate({"B": 4, "D": 8}) >= 2 * 4 * 8 * 8

@@ -345,7 +345,7 @@ class _Completer:
             "target": self._targets,
             "segment": self._targets,
             "path": self._expression,
-            "axis": self.reach.sizes,
+            "axis": self._bracketed,
             "words": self._words,
             "names": self._importable_names,
         }
@@ -374,6 +374,13 @@ class _Completer:
                 pass
 
     # ---- values ----------------------------------------------------------------------------------
+
+    def _bracketed(self) -> Iterator[Completion]:
+        """Sizes, the axes of a node; in the brackets of `grad` values."""
+        bracket = open_bracket(self.place.before)
+        node = self.place.before[bracket - 1] if bracket else ""
+        is_grad = node == "grad" and self.reach.is_operator("grad")
+        yield from self.reach.values() if is_grad else self.reach.sizes()
 
     def _expression(self) -> Iterator[Completion]:
         """Sizes, arguments and starts; in a document the values of its block."""

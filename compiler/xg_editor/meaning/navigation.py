@@ -118,6 +118,8 @@ class _Finder:
                 return self._option(name.name) if name is guard.option else word
             case ast.Argument():
                 return self._formal(name.name)
+            case ast.Axis() if self._is_variable():
+                return self._value(name.name)
             case ast.Axis() | ast.Over():
                 return self._size(name.name)
             case ast.Marked() if self.block is not None:
@@ -241,6 +243,14 @@ class _Finder:
                 case _:
                     return False
         return False
+
+    def _is_variable(self) -> bool:
+        """Return whether the brackets around are those of `grad`, which name values."""
+        node = next((t for t in self.around if isinstance(t, ast.NodeUse | ast.Call)), None)
+        if node is None or node.operator.name != "grad":
+            return False
+        called = self._operator("grad")
+        return called is not None and called.kind == "operator"
 
     def _size(self, name: str) -> Declaration | None:
         if self.op is not None:

@@ -40,7 +40,7 @@ from xg.passes.infer.calls import (
 )
 from xg.passes.infer.checks import check_claims, check_kinds, shared_shapes
 from xg.passes.infer.errors import Mistyped, OperatorMisuse, StateMismatch
-from xg.passes.infer.gradients import expand_gradients
+from xg.passes.infer.gradients import Expanded, expand_gradients
 from xg.syntax.spelling import greek_name
 
 # Graphs that were typed before: equal graphs, whose callees look the same, have equal types.
@@ -79,6 +79,7 @@ class TypedGraphs:
     signatures: Recent[int, tuple[Graph, Signature]] = field(
         default_factory=Recent[int, "tuple[Graph, Signature]"]
     )
+    expanded: Expanded = field(default_factory=Recent["tuple[int, ...]", "tuple[Graph, ...]"])
 
     def find(self, source: Graph, freed: Freed, graphs: Mapping[str, Graph]) -> Typed | None:
         """The same graph as it was typed before, if it was."""
@@ -104,6 +105,7 @@ class TypedGraphs:
         """Forget what has not been asked for of late."""
         self.known.next_round()
         self.signatures.next_round()
+        self.expanded.next_round()
 
     def _callees(self, source: Graph, graphs: Mapping[str, Graph]) -> tuple[Signature, ...]:
         calls = source.calls
@@ -168,7 +170,7 @@ def infer_partly(
     if not problems:
         problems.update((p, None) for p in too_many_operators(ordered))
     if not problems:
-        ordered, refused = expand_gradients(ordered)
+        ordered, refused = expand_gradients(ordered, known.expanded)
         problems.update(dict.fromkeys(refused))
     return replace(program, graphs=ordered), tuple(problems)
 

@@ -21,6 +21,7 @@ from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, map_sizes, substitute, topological
 from xg.ir.collective import FAMILY
+from xg.ir.content import Recent
 from xg.ir.dim import ONE, Dim
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.ir.op import Gradient, Op
@@ -28,7 +29,7 @@ from xg.ir.prim import RANDOM, Expr, Kind, const, operand
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.uniform import without_repeats
 from xg.ir.use import Data
-from xg.ir.walk import answers, inside
+from xg.ir.walk import answers, inside, reachable_keys
 from xg.passes.infer.errors import OperatorMisuse
 from xg.syntax.spelling import greek_name
 
@@ -97,15 +98,31 @@ def is_open(step: Step) -> bool:
     return isinstance(step, Apply) and step.op.glyph == GRAD and not step.op.differentiates
 
 
-def expand_gradients(graphs: Mapping[str, Graph]) -> tuple[dict[str, Graph], tuple[Problem, ...]]:
-    """The typed graphs with a body for each `grad`, and the errors; callees come first."""
+Expanded = Recent[tuple[int, ...], tuple[Graph, ...]]  # by the graphs that a body depends on
+
+
+def expand_gradients(
+    graphs: Mapping[str, Graph], known: Expanded
+) -> tuple[dict[str, Graph], tuple[Problem, ...]]:
+    """The typed graphs with a body for each `grad`, and the errors; callees come first.
+
+    The `known` ones stay the same graphs: programs of many choices share them.
+    """
     expanded: dict[str, Graph] = {}
     problems: dict[Problem, None] = {}
     done: dict[Request, Traced] = {}
     for key, graph in graphs.items():
         expanded[key] = graph
         if any(map(is_open, graph.steps)):
-            expanded[key] = _Expansion(graph, expanded, done, problems).graph_with_bodies()
+            below = tuple(graphs[each] for each in reachable_keys(graphs, key))
+            found = known.get(tuple(map(id, below)))
+            if found is None:
+                before = len(problems)
+                made = _Expansion(graph, expanded, done, problems).graph_with_bodies()
+                found = (made, *below)
+                if len(problems) == before:
+                    known.put(tuple(map(id, below)), found)
+            expanded[key] = found[0]
     return expanded, tuple(problems)
 
 
