@@ -26,7 +26,14 @@ from xg.passes.pipelines import PLACED, run
 from xg.passes.resolve.plans import multiply, resolve_plans
 from xg.passes.resolve.units import Linker
 from xg.passes.ring import ring
-from xg.passes.shard import Annotator, Core, Placer, Replaced, SeenByCallers, localise
+from xg.passes.shard import (
+    Annotator,
+    Core,
+    Placer,
+    Replaced,
+    SeenByCallers,
+    write_local_steps,
+)
 from xg.sharding.apply_plan import (
     PlanCache,
     PlannedGraph,
@@ -341,7 +348,8 @@ class PlanCheck:
                 if blocks.steps.get(key := _step_key(step, graph)) is None
             }
             if new:
-                localise(replace(whole, graphs={graph.key: _of_steps(graph, new.values())}))
+                part = {graph.key: _of_steps(graph, new.values())}
+                write_local_steps(replace(whole, graphs=part))
             for key, step in new.items():
                 blocks.steps.put(key, step)
             if core is not None:

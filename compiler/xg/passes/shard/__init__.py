@@ -54,6 +54,7 @@ __all__ = [
     "check",
     "join",
     "localise",
+    "write_local_steps",
     "place",
 ]
 
@@ -214,6 +215,12 @@ def check(program: IRProgram) -> IRProgram:
 
 def localise(program: IRProgram) -> IRProgram:
     """The program of one rank, of a placed program that was checked."""
+    local = write_local_steps(program)
+    return replace(local, communicators=communicators(local))
+
+
+def write_local_steps(program: IRProgram) -> IRProgram:
+    """Write the steps of one rank, of a whole program or of a part of one."""
     for axis in program.mesh:
         program = localise_axis(program, axis)
     graphs = {key: prune(graph) for key, graph in program.graphs.items()}
@@ -221,5 +228,4 @@ def localise(program: IRProgram) -> IRProgram:
         key: replace(prune(backward), forward=graphs[key])
         for key, backward in program.backwards.items()
     }
-    local = replace(program, graphs=graphs, backwards=backwards)
-    return replace(local, communicators=communicators(local))
+    return replace(program, graphs=graphs, backwards=backwards)
