@@ -320,7 +320,7 @@ REFUSED = {
     "x -> stop -> sum[B, D] : s\n    grad[x](s) : g_0": "no gradient goes from s to x",
     "x -> N_L × Layer as rows -> sum[B, D] : s\n    grad[x](s) : g_0": "through rows: Layer is",
     "x -> Cell over B as cell -> sum[B, D] : s\n    grad[x](s) : g_0": "through cell: Cell is",
-    "x -> Noisy -> sum[B, D] : s\n    grad[x](s) : g_0": "draws random numbers inside",
+    "x -> Noisy -> sum[B, D] : s\n    grad[x](s) : g_0": "draws random numbers or has BN inside",
     "x -> sum[B, D] -> grad : g_0": "grad needs the values to differentiate by",
     "x -> sum[B, D] -> grad[x -> x] : g_0": "grad needs the values to differentiate by",
     "x -> sum[B, D] -> grad[q] : g_0": "no value is called q",
@@ -473,3 +473,31 @@ block Net(x [B, D]) -> y [B, D] {
     more = more.replace(": y\n", ": y\n    grad[x](sum[B, D](y)) : g\n")
     plain, taken = (cost(xg.compile(source=each).graphs).total.forward for each in (text, more))
     assert (taken - plain).evaluate({"B": 4, "D": 8}) >= 2 * 4 * 8 * 8
+
+
+def test_a_variable_may_depend_on_another_one() -> None:
+    """The gradient by x goes through h as well, as in torch.autograd.grad."""
+    text = """\
+dim B = 3, D = 4
+
+op Half(x [..]) = x + stop(select(x > 0, 1, -1) - x)
+
+block Inner(x [B, D]) -> y [B, D] {
+    param W [D, D] frozen, E [D, D]
+    x -> •<=W -> LN -> tanh -> •<=E : y
+}
+
+block Outer(x [B, D]) -> y [B, D] {
+    x -> Inner as one -> Inner as two : y
+}
+
+block Net(x [B, D], z [B, D]) -> loss [] {
+    x -> BN -> Outer as outer           : h
+    h -> outer -> Half -> ⊙<-h -> sum[B, D] : s
+    grad[x, h](s)                       : dx, dh
+    dx -> ⊙<-dh -> ⊙<-z -> sum[B, D]    : loss
+}
+"""
+    proof = prove(parse_project(text.encode()), None, {}, 0, [*backends()])
+    assert proof.passed, [row for row in proof.gradients.rows if row.verdict == "failed"]
+    assert not {"outer.one.W", "outer.two.W"} & {row.name for row in proof.gradients.rows}

@@ -7,14 +7,14 @@ else. Here x moves, and the interpreter computes the steps from x to the loss ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.graph import Apply, IRProgram
+from xg.ir.graph import Apply, IRProgram, Value
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import Interpreter, Record
 from xg_runtime import gradcheck
-from xg_runtime.module import Arrays
+from xg_runtime.module import Array, Arrays
 
 
 def inner_rows(
@@ -50,29 +50,26 @@ class _InnerGradient:
     step: Apply
 
     def rows(self) -> Iterator[gradcheck.Row]:
-        """Yield the comparison for each variable."""
+        """Yield the comparison for each variable; the others follow it, if they depend on it."""
         loss, *others = self.step.inputs
-        variables = {str(v.name): v for v in others[: self.step.op.differentiates]}
-        noted = Stopped()
-        start = {name: self.run.values[value] for name, value in variables.items()}
+        of = loss.name or "…"
+        for value, made in zip(others, self.step.outputs, strict=False):
+            found = self._report(loss, value, made)
+            yield from (replace(row, name=f"grad[{value.name}]({of})") for row in found.rows)
 
-        def values(arrays: Arrays, stopped: Stopped) -> Record:
+    def _report(self, loss: Value, variable: Value, made: Value) -> gradcheck.Report:
+        start, noted = {"x": self.run.values[variable]}, Stopped()
+
+        def values(arrays: Arrays, stopped: Stopped) -> Mapping[Value, Array]:
             runner = Interpreter(self.program, self.params, self.seed, stopped=stopped)
-            changed = {variables[name]: array for name, array in arrays.items()}
-            return runner.rerun(self.run, changed, self.step)
-
-        values(start, noted)
+            return runner.rerun(self.run, {variable: arrays["x"]}, self.step).values
 
         def function(arrays: Arrays) -> Arrays:
-            return {"loss": values(arrays, noted.replayed()).values[loss]}
+            return {"loss": values(arrays, noted.replayed())[loss]}
 
         def gradient(arrays: Arrays, d_outputs: Arrays) -> Arrays:
-            computed = values(arrays, noted.replayed()).values
-            pairs = zip(variables, self.step.outputs, strict=True)
-            return {name: d_outputs["loss"] * computed[made] for name, made in pairs}
+            return {"x": d_outputs["loss"] * values(arrays, noted.replayed())[made]}
 
-        pairs = zip(variables, self.step.outputs, strict=True)
-        zeros = {n: "zero at this draw" for n, made in pairs if not self.run.values[made].any()}
-        of = loss.name or "…"
-        for row in gradcheck.check(function, gradient, start, zeros=zeros, seed=self.seed).rows:
-            yield replace(row, name=f"grad[{row.name}]({of})")
+        values(start, noted)
+        zeros = {} if self.run.values[made].any() else {"x": "zero at this draw"}
+        return gradcheck.check(function, gradient, start, zeros=zeros, seed=self.seed)

@@ -425,8 +425,8 @@ def _refuse_body(order: Sequence[Expr]) -> None:
         raise Inderivable(found, "take the gradient of a smaller part")
     if any(expr.prim in RANDOM for expr in order):
         raise Inderivable(
-            "grad cannot go through a call that draws random numbers inside",
-            "write those steps in this block: what they draw is then read, not drawn again",
+            "grad cannot go through a call that draws random numbers or has BN inside",
+            "write these steps in this block: grad reads their results, and draws nothing again",
         )
 
 
