@@ -88,6 +88,8 @@ def test_a_planted_communicator_that_lacks_is_refused_by_name() -> None:
     assert said
     assert all(each.endswith("for which ranks make no communicator") for each in said)
     assert any("all_reduce goes over N_D*N_S*N_T" in each for each in said)
+    twice = replace(stage, communicators=(*stage.communicators, "N_D*N_S"))
+    assert [*violations(twice)] == ["the communicators N_D and N_D*N_S have the same groups"]
 
 
 def test_a_planted_clash_is_refused_by_name() -> None:

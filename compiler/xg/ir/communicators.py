@@ -79,7 +79,7 @@ def broken_communicators(program: IRProgram) -> Iterator[str]:
     """Yield each rule that the communicators of the program of one rank break."""
     made, mesh = program.communicators, program.mesh
     if not made:
-        return  # of wholes: ranks are made last
+        return  # not yet the program of one rank
     yield from clashes(made, mesh)
     for where, over in dict.fromkeys(calls(program)):
         if spanned(over, mesh) not in ("", *made):
