@@ -169,7 +169,7 @@ def test_a_decoder_has_the_blocks_and_names_of_its_modules(tmp_path: Path) -> No
 
 
 def graph(
-    *nodes: tuple[str, dict[str, Any]], opset: int = 20, axes: Sequence[object] = ("b", 6)
+    *nodes: tuple[str, dict[str, Any]], opset: int = 20, axes: Sequence[str | int] = ("b", 6)
 ) -> Any:  # noqa: ANN401 - a ModelProto
     """A chain of nodes; the input has these axes, and the output some."""
     from onnx import TensorProto, helper

@@ -101,6 +101,15 @@ class NotTheExport(Problem):
     help: str = ""  # where the difference may be from
 
 
+class NotDerived(Problem):
+    """A model whose gradient PyTorch can't compute, so that there is nothing to compare with."""
+
+    code = "XG0910"
+    title = "PyTorch cannot compute the gradient of the model: {reason}"
+    fix = "write h = h + x for h += x, and x = f(x) for f(x, inplace=True)"
+    reason: str
+
+
 class NotFinite(Problem):
     """A model whose outputs are not finite at any inputs that xg tries."""
 

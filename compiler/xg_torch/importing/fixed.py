@@ -218,6 +218,10 @@ RULES: Final[Mapping[str, Callable[[Arguments], Array]]] = {
 }
 
 
+# Calls that give the numbers of their operand.
+SAME_NUMBERS: Final = frozenset(
+    {"to", "_to_copy", "clone", "contiguous", "detach", "detach_", "alias", "lift_fresh_copy"}
+)
 LITERAL_AT_MOST: Final = 4096  # sizes beyond every number of a table must be small enough to try
 
 
@@ -248,7 +252,7 @@ class FixedPart:
 
     def cast_from(self, name: str) -> str:
         """Return the value that a chain of casts starts from, with the same numbers."""
-        while name in self.calls and self.calls[name][0] in ("to", "_to_copy"):
+        while name in self.calls and self.calls[name][0] in SAME_NUMBERS:
             (name,) = reads(self.calls[name][1])
         return name
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.dim import ZERO, number
+from xg_torch.importing import rules_composed as composed
 from xg_torch.importing import rules_elementwise as elementwise
 from xg_torch.importing import rules_elementwise as masks
 from xg_torch.importing import rules_layout as join
@@ -72,6 +73,7 @@ FUNCTIONS: Final = (
 )
 
 RULES: Final[Mapping[str, Rule]] = {
+    **composed.RULES,
     "linear": products.linear,
     "addmm": products.addmm,
     **dict.fromkeys(("matmul", "mm", "bmm"), products.matmul),
@@ -101,9 +103,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "rms_norm": reduce.rms_norm,
     "mean": reduce.reduction("mean"),
     "sum": reduce.reduction("sum"),
-    "max": reduce.maximum,
     "cross_entropy_loss": reduce.cross_entropy,
-    "mse_loss": reduce.squared_error,
     "binary_cross_entropy_with_logits": reduce.binary_cross_entropy,
     "topk": routing.top,
     "cat": join.concatenate,
@@ -119,6 +119,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "gt": masks.compare(lambda b: True if b == 0 else None),
     "ge": masks.compare(lambda b: True if b == 1 else None),
     "lt": masks.compare(lambda b: False if b == 1 else None),
+    "le": masks.compare(lambda b: False if b == 0 else None),
     **dict.fromkeys(("to", "_to_copy", "type_as"), masks.cast),
 }
 
@@ -243,6 +244,10 @@ def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
+def _select(a: Array, b: Array, yes: Array, no: Array) -> Array:
+    return np.where(a > b, yes, no)
+
+
 FORMULA_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -254,6 +259,7 @@ FORMULA_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "neg": np.negative,
     **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs")},
     "rsqrt": _rsqrt,
+    "select": _select,
     "erf": _erf,
     "sigmoid": _sigmoid,
 }
@@ -437,6 +443,8 @@ class _ProgramReader:
             array = self.exported.arrays[target]
             lowering.fixed.constant(name, array)
             lowering.known[name] = Fixed(name, tuple(number(n) for n in array.shape))
+            if array.dtype.kind == "f":
+                lowering.tables[name] = target
             if entry.saved:
                 lowering.buffers[name] = target
         else:

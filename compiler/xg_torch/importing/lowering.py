@@ -12,6 +12,7 @@ from xg_torch.importing.fixed import (
     Blank,
     BlankPart,
     Chosen,
+    Fixed,
     FixedPart,
     Formula,
     FormulaPart,
@@ -43,7 +44,7 @@ from xg_torch.importing.views import (
 # file, whose expression is the arithmetic itself.
 
 
-REDUCTIONS: Final = ("mean", "sum", "max")
+REDUCTIONS: Final = ("mean", "sum", "max", "min")
 
 
 def combine(function: str, *operands: Known | float) -> Formula:
@@ -152,6 +153,7 @@ SIGNS: Final[Mapping[str, tuple[str, tuple[int, ...], int]]] = {
     "rsqrt": ("1/sqrt({})", (0,), 2),
     "maximum": ("max({}, {})", (0, 0), 4),
     "minimum": ("min({}, {})", (0, 0), 4),
+    "select": ("select({} > {}, {}, {})", (1, 1, 0, 0), 4),
 }
 
 
@@ -188,6 +190,7 @@ class Lowering:
         self.steps: list[ModelStep] = []
         self.producer: dict[ModelValue, ModelStep] = {}
         self.weights: dict[ModelValue, Weight] = {}
+        self.tables: dict[str, str] = {}  # constants of numbers with a point, and their names
         self.buffers: dict[str, str] = {}  # saved ones by their constants: names in the model
         self.joined: dict[ModelValue, tuple[View, ...]] = {}  # what was put together, as seen
         self.laid_out: dict[ModelValue, View] = {}  # numbers of pairs, before they were
@@ -238,6 +241,11 @@ class Lowering:
             return known
         if isinstance(known, Formula):
             return self._define_formula(known)
+        table = (
+            self.tables.get(self.fixed.cast_from(known.name)) if isinstance(known, Fixed) else None
+        )
+        if table is not None:  # a frozen parameter, whatever its numbers are
+            return View.of(self.weight(Weight(table, frozen=True)))
         raise _no_number(known)
 
     def _define_formula(self, formula: Formula) -> View:
@@ -377,8 +385,11 @@ class Lowering:
 
     def isolate_last_axis(self, view: View) -> View:
         """A view whose last axis is the last axis of its value; other axes may stay."""
-        if not view.axes or not view.axes[-1]:
-            raise Unspeakable("its last axis has length 1")
+        if not view.axes:
+            raise Unspeakable("it has no axis")
+        if not view.axes[-1] and not view.repeats and view.base[-1:] != ((),):
+            base = (*view.base, ())
+            return View(self.lay_out(view, base), base, view.axes)
         if view.axes[-1] == view.base[-1] and not view.repeats:
             return view
         last = set(view.axes[-1])

@@ -164,8 +164,22 @@ def import_read(
         path: np.array(part(exported.arrays[weight.source], weight), order="C")
         for path, weight in written.weights.items()
     }
+    params = _with_one_type(params, written.weights, exported)
     names = _names(written.weights, exported, config, saved)
     return Imported(text, params, written.weights, names, proof, tuple(notes))
+
+
+def _with_one_type(
+    params: Mapping[str, Array], weights: Mapping[str, Weight], exported: Exported
+) -> dict[str, Array]:
+    """The parameters, tables of constants in the element type of the trained ones."""
+    own = {each.target for each in exported.entries if each.kind == "parameter"}
+    kinds = {array.dtype for path, array in params.items() if weights[path].source in own}
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    return {
+        path: array if kind is None or weights[path].source in own else array.astype(kind)
+        for path, array in params.items()
+    }
 
 
 def _describe_limits(exported: Exported, names: Mapping[str, str], proof: ModelComparison) -> str:

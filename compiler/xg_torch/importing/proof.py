@@ -27,7 +27,14 @@ from xg.ir.dim import Dim
 from xg_runtime import agreement
 from xg_runtime.module import Arrays
 from xg_torch.importing.archive import Array
-from xg_torch.importing.errors import DoesNotCheck, NotFinite, NotTheExport, NotTheModel
+from xg_torch.importing.errors import (
+    DoesNotCheck,
+    NotDerived,
+    NotFinite,
+    NotTheExport,
+    NotTheModel,
+    first_line,
+)
 from xg_torch.importing.exported import (
     BOOL,
     INTEGERS,
@@ -579,8 +586,12 @@ class _Comparison:
         sums = self._sums(params, gradients)
         pairs = zip(unique.values(), map(torch.as_tensor, d_outputs.values()), strict=True)
         trained = [(output, d_output) for output, d_output in pairs if output.requires_grad]
-        with self._comparing(leaves, sums):
-            torch.autograd.backward([y for y, _ in trained], [d for _, d in trained])
+        try:
+            with self._comparing(leaves, sums):
+                torch.autograd.backward([y for y, _ in trained], [d for _, d in trained])
+        except RuntimeError as error:  # of tensors that were changed in place
+            self.problems.append(NotDerived(first_line(error).partition(":")[2].strip()))
+            return
         for name, own_name in names.items():
             gradient = leaves[name].grad
             if gradient is not None and own_name in gradients:

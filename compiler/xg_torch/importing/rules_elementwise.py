@@ -189,6 +189,8 @@ def add(lowering: Lowering) -> Known:
     if turned is not None:
         return turned
     if isinstance(b, Fixed):
+        if is_table(lowering, b) and not is_sinusoid(lowering, b) and not _hides(lowering, b):
+            return together(lowering, "⊕", lowering.view(tensor(a)), lowering.view(b))
         return _add_table(lowering, lowering.view(tensor(a)), b)
     if isinstance(a, int | float) or isinstance(b, int | float) or _is_arithmetic(a, b):
         return combine("add", a, b)
@@ -206,6 +208,12 @@ def _kept(lowering: Lowering, name: str) -> View | None:
         return None
     target = lowering.buffers.get(lowering.fixed.cast_from(known.name))
     return None if target is None else View.of(lowering.weight(Weight(target, frozen=True)))
+
+
+def _hides(lowering: Lowering, table: Fixed) -> bool:
+    """Whether a table is a mask of scores: zeros, and numbers that hide."""
+    numbers = lowering.fixed.run(table.name, lowering.fixed.trials(table.name)[0])
+    return bool(((numbers == 0) | (numbers <= HIDDEN)).all())
 
 
 def tensor(found: Operand) -> Known:
@@ -268,6 +276,8 @@ def multiply(lowering: Lowering) -> Known:
             return replace(a, negated=False, form="scores")
         raise Unspeakable("it multiplies a mask")
     if isinstance(b, Fixed):
+        if is_table(lowering, b) and (isinstance(a, Formula) or len(b.shape) < 2):
+            return combine("mul", plain(a), lowering.view(b))
         return _turning(lowering, tensor(a), b)
     if isinstance(a, Mask) or isinstance(b, Mask | Fixed):
         raise Unspeakable("it multiplies by a mask")
@@ -347,9 +357,20 @@ def arithmetic(function: str, *, swapped: bool = False) -> Callable[[Lowering], 
         turned = coordinate(lowering, a, b, second=False) if function == "sub" else None
         if turned is not None:
             return turned
-        return combine(function, plain(a), plain(b))
+        return combine(function, *(_with_tables(lowering, each) for each in (a, b)))
 
     return rule
+
+
+def _with_tables(lowering: Lowering, found: Operand) -> Formula | View | float:
+    if isinstance(found, Fixed) and is_table(lowering, found):
+        return lowering.view(found)
+    return plain(found)
+
+
+def is_table(lowering: Lowering, found: Operand) -> bool:
+    """Whether an operand is a table of numbers that a model keeps, which can be a parameter."""
+    return isinstance(found, Fixed) and lowering.fixed.cast_from(found.name) in lowering.tables
 
 
 def plain(found: Operand) -> Formula | View | float:
@@ -412,7 +433,7 @@ def gelu(lowering: Lowering) -> View:
 
 def dropout(lowering: Lowering) -> View:
     """Dropout, also of a model that was exported for evaluation: `xg` drops only when asked to."""
-    view = lowering.view_of("input")
+    view = lowering.view_of("input" if "input" in lowering.call.args else "self")
     p = lowering.number_of("p")
     return lowering.keep("DO", view, p=p) if p else view
 
@@ -425,6 +446,8 @@ def compare(positive_for: Callable[[float], bool | None]) -> Callable[[Lowering]
 
     def rule(lowering: Lowering) -> Known:
         a, b = operands(lowering)
+        if _is_number(a) and (_is_number(b) or isinstance(b, int | float)):
+            return _compare_numbers(lowering, plain(a), plain(b))
         if not isinstance(b, int | float):
             raise Unspeakable("it compares tensors")
         positive = positive_for(b)
@@ -435,6 +458,27 @@ def compare(positive_for: Callable[[float], bool | None]) -> Callable[[Lowering]
         return condition(lowering, a, positive=positive)
 
     return rule
+
+
+def _is_number(known: Operand) -> bool:
+    return isinstance(known, Formula) or (isinstance(known, View) and known.value.kind == "float")
+
+
+def _compare_numbers(
+    lowering: Lowering, a: Formula | View | float, b: Formula | View | float
+) -> Formula:
+    """1 where a comparison of numbers holds, 0 elsewhere: a truth value as `where` reads it."""
+    match lowering.call.target.split(".")[1].rstrip("_"):
+        case "gt":
+            return combine("select", a, b, 1.0, 0.0)
+        case "lt":
+            return combine("select", b, a, 1.0, 0.0)
+        case "ge":
+            return combine("select", b, a, 0.0, 1.0)
+        case "le":
+            return combine("select", a, b, 0.0, 1.0)
+        case other:
+            raise Unspeakable(f"it asks whether numbers are equal ({other})")
 
 
 def condition(lowering: Lowering, view: View, *, positive: bool = True) -> Mask:
@@ -485,9 +529,11 @@ def _push_negation(mask: Mask) -> Mask:
 
 def masked_fill(lowering: Lowering) -> Known:
     """Scores, or zeros that will be added to scores, hidden where a mask holds."""
+    value, formula = operand(lowering, "value"), lowering.known_of("self")
+    truth = lowering.known_of("mask")
+    if isinstance(truth, Formula):
+        return combine("select", truth, 0.5, plain(value), plain(formula))
     mask = _negate(_mask(lowering, "mask"))
-    value = operand(lowering, "value")
-    formula = lowering.known_of("self")
     if not isinstance(value, int | float) or value > HIDDEN:
         raise Unspeakable("it fills with a number that does not hide scores")
     if single(lowering, formula) == 0.0:
@@ -497,8 +543,11 @@ def masked_fill(lowering: Lowering) -> Known:
 
 def where(lowering: Lowering) -> Known:
     """`where(mask, scores, -inf)`, `where(mask, 0, -inf)` and the other way round."""
-    mask = _mask(lowering, "condition")
     a, b = operands(lowering)
+    truth = lowering.known_of("condition")
+    if isinstance(truth, Formula):
+        return combine("select", truth, 0.5, plain(a), plain(b))
+    mask = _mask(lowering, "condition")
     if isinstance(a, int | float) and a <= HIDDEN:
         mask, a, b = _negate(mask), b, a
     if not isinstance(b, int | float) or b > HIDDEN:

@@ -75,8 +75,10 @@ def _unsqueeze(lowering: Lowering, view: View) -> View:
 
 
 def _squeeze(lowering: Lowering, view: View) -> View:
-    gone = place_of(lowering, "dim", len(view.axes))
-    return view.with_axes(axis for i, axis in enumerate(view.axes) if i != gone or axis)
+    named, rank = lowering.argument("dim", tuple(range(len(view.axes)))), len(view.axes)
+    listed = named if isinstance(named, tuple) else (named,)
+    gone = {int(str(each)) % max(rank, 1) for each in listed}
+    return view.with_axes(axis for i, axis in enumerate(view.axes) if i not in gone or axis)
 
 
 def _identity(lowering: Lowering, view: View) -> View:
@@ -281,8 +283,8 @@ def _part_of_projection(
 def add_bias(lowering: Lowering, value: ModelValue, bias: ModelValue) -> ModelValue:
     """A value plus a vector along its last axis."""
     size, own = value.axes[-1], bias.axes[-1]
-    if size is None or own is None:
-        raise Unspeakable("it adds along an axis of length 1")
+    if (size is None) != (own is None):
+        raise Unspeakable("it repeats a number along an axis, and a bias is as long as the axis")
     lowering.sizes.equal(size, own)
     main = View.of(value)
     _, spread = lowering.broadcast_together(main, View.of(bias))

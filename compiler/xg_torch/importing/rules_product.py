@@ -9,8 +9,8 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim, number
 from xg_torch.importing.errors import Unspeakable
-from xg_torch.importing.exported import Ref, reads
-from xg_torch.importing.fixed import Formula, FormulaPart, Known, Lost, Operand
+from xg_torch.importing.exported import Ref
+from xg_torch.importing.fixed import Formula, FormulaPart, Known, Operand
 from xg_torch.importing.lowering import Lowering, combine
 from xg_torch.importing.recognize import bucket_indices, constant_row, positions
 from xg_torch.importing.rules_elementwise import bias_scores, mask_scores, plain, show
@@ -122,9 +122,7 @@ def project(lowering: Lowering, x: View, matrix: ModelValue, bias: object = None
         raise Unspeakable("it multiplies a vector, and • takes two axes")
     inner, outer = matrix.axes
     last = lowering.join(x.base[-1])
-    if inner is None or last is None:
-        raise Unspeakable("it has an axis of length 1, which is not named")
-    lowering.sizes.equal(inner, last)
+    lowering.sizes.equal(inner, last)  # or both are of length 1
     if outer is not None:
         lowering.sizes.hint(outer, "D_ff", 1)
     value = lowering.emit("•", (x.value, matrix), (*x.value.axes[:-1], outer))
@@ -365,10 +363,14 @@ def _rows(lowering: Lowering, ids: View, table: ModelValue, width: Size) -> View
 
 
 def softmax(lowering: Lowering) -> View:
-    """Softmax over the last axis."""
+    """Softmax over the last axis, or over one that is turned to be the last."""
     view = _scores(lowering)
-    if place_of(lowering, "dim", len(view.axes)) != len(view.axes) - 1:
-        raise Unspeakable("its softmax goes over an axis that is not the last")
+    place = place_of(lowering, "dim", len(view.axes))
+    if place != len(view.axes) - 1:
+        turned = view.with_axes((*view.axes[:place], *view.axes[place + 1 :], view.axes[place]))
+        turned = View.of(lowering.materialize(turned).value)
+        soft = lowering.keep("S", turned)
+        return soft.with_axes((*soft.axes[:place], soft.axes[-1], *soft.axes[place:-1]))
     scores = show(lowering, lowering.isolate_last_axis(view), None, causal=False)
     return lowering.keep("S", scores)
 
@@ -381,22 +383,6 @@ def _scores(lowering: Lowering) -> View:
             return scores
         case _:
             return lowering.view(known)
-
-
-def maximum(lowering: Lowering) -> tuple[Known, Known]:
-    """The largest number along the last axis; nothing may read where it is."""
-    formula = lowering.known_of("self")
-    rank = len(lowering.exported.metas[_name(lowering)].shape or ())
-    last = lowering.argument("dim") is not None and _axes(lowering, rank) == [rank - 1]
-    if not last or not lowering.argument("keepdim", False):
-        raise Unspeakable("the language has no operator for it")
-    places = lowering.call.outputs[1:]
-    exported = lowering.exported
-    read = [name for call in exported.calls for name in reads(call.args)]
-    read += [each.name for each in exported.outputs if isinstance(each, Ref)]
-    if set(places) & set(read):
-        raise Unspeakable("it looks where the largest number is")
-    return combine("max", plain(formula)), Lost()
 
 
 def layer_norm(lowering: Lowering) -> View:
@@ -483,6 +469,9 @@ def reduce_axes(
     """A reduction of these axes."""
     if view.repeats or any(view.axes[place] not in view.base for place in axes):
         view = lowering.materialize(view)
+    if not any(view.axes[place] for place in axes):
+        kept = [each for place, each in enumerate(view.axes) if keep or place not in axes]
+        return view.with_axes(kept)  # axes of length 1 alone: there is nothing to add up
     gone = [view.base.index(view.axes[place]) for place in axes if view.axes[place]]
     rest = [place for place in range(len(view.base)) if place not in gone]
     value = lowering.emit(

@@ -1,0 +1,182 @@
+"""Calls that are arithmetic and layouts in the file: outputs and gradients are the model's."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownLambdaType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import torch
+from importing.agreement import compare
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
+
+import xg
+
+Map = Callable[[Tensor], Tensor]
+X = torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(0)).double()
+PICTURE = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1)).double()
+
+
+class Layer(nn.Module):
+    """A linear layer, and a function of what it gives."""
+
+    def __init__(self, then: Map) -> None:
+        super().__init__()
+        self.inner, self.then = nn.Linear(6, 6), then
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.then(self.inner(x))
+
+
+def agree(model: nn.Module, x: Tensor, *others: tuple[int, ...]) -> str:
+    """Import a model, and compare it with itself, also at inputs of other shapes."""
+    torch.manual_seed(2)
+    model = model.double().eval()
+    made = xg.trace(model, x)
+    assert made.proof.module
+    for shape in ((tuple(x.shape)), *others):
+        outputs, gradients = compare(model, made, (torch.randn(shape).double(),), {**made.params})
+        assert outputs < 1e-10
+        assert gradients < 1e-8
+    return made.text
+
+
+SHIFT = [0.5, -1.0, 2.0, 0.25, 0.0, 1.5]
+SCALE = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+FUNCTIONS: Final[dict[str, Map]] = {
+    "softplus": lambda x: F.softplus(x, 2.0),
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+    "elu": lambda x: F.elu(x, 0.7),
+    "selu": F.selu,
+    "celu": lambda x: F.celu(x, 1.5),
+    "relu6": lambda x: F.relu6(4 * x),
+    "hardtanh": lambda x: F.hardtanh(x, -0.5, 0.25),
+    "hardswish": lambda x: F.hardswish(3 * x),
+    "mish": F.mish,
+    "logsigmoid": F.logsigmoid,
+    "expm1": torch.expm1,
+    "log1p": lambda x: torch.log1p(x.abs()),
+    "reciprocal": lambda x: torch.reciprocal(x.abs() + 1),
+    "maximum": lambda x: torch.maximum(x, x.sin()),
+    "minimum": lambda x: torch.min(x, x.cos()),
+    "lerp": lambda x: torch.lerp(x, x.sin(), 0.3),
+    "addcmul": lambda x: torch.addcmul(x, x.sin(), x, value=0.5),
+    "where": lambda x: torch.where(x > 0, x, 0.1 * x),
+    "between": lambda x: x.masked_fill(x <= 0.2, 0.5) * (x >= -0.1).to(x.dtype),
+    "log_softmax": lambda x: F.log_softmax(x, -1),
+    "log_softmax_inner": lambda x: F.log_softmax(x, 1),
+    "softmax_inner": lambda x: x.softmax(1),
+    "logsumexp": lambda x: torch.logsumexp(x, -1),
+    "normalize": lambda x: F.normalize(x, dim=-1),
+    "norm": lambda x: x.norm(dim=-1) + x.norm(p=1, dim=-1),
+    "cosine": lambda x: F.cosine_similarity(x, x.sin(), dim=-1),
+    "var": lambda x: x.var(-1) + x.std(-1, unbiased=False),
+    "standardize": lambda x: (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0)[:, None] + 1),
+    "max_inner": lambda x: x.max(1).values + x.amin(1),
+    "max_last": lambda x: x.max(-1).values + x.amax(-1),
+    "squeeze": lambda x: x[:, :1].squeeze(),
+    "transposed": lambda x: x.mT,
+    "constants": lambda x: (x - torch.tensor(SHIFT)) / torch.tensor(SCALE),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_those_of_torch(name: str) -> None:
+    agree(Layer(FUNCTIONS[name]), X, (4, 7, 6))
+
+
+LOSSES: Final[dict[str, Callable[..., Tensor]]] = {
+    "mse": F.mse_loss,
+    "mse_none": lambda x, y: F.mse_loss(x, y, reduction="none"),
+    "l1": F.l1_loss,
+    "l1_sum": lambda x, y: F.l1_loss(x, y, reduction="sum"),
+    "smooth_l1": lambda x, y: F.smooth_l1_loss(x, y, beta=0.5),
+    "huber": lambda x, y: F.huber_loss(x, y, delta=0.5),
+    "bce": lambda x, y: F.binary_cross_entropy(torch.sigmoid(x), torch.sigmoid(y)),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_are_those_of_torch(name: str) -> None:
+    made = xg.trace(LOSSES[name], X, X.flip(1).contiguous())
+    assert made.proof.module
+    assert made.proof.worst < 1e-12
+
+
+def mean_of_places(x: Tensor) -> Tensor:
+    return x.mean((-2, -1))
+
+
+class Scaled(nn.Module):
+    """A squeeze-excitation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Linear(3, 1), nn.Linear(1, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.sigmoid(self.up(torch.relu(self.down(x.mean((2, 3))))))[..., None, None]
+
+
+PICTURES: Final[dict[str, Callable[[], nn.Module]]] = {
+    "group_norm": lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4)),
+    "one_group": lambda: nn.GroupNorm(1, 3),
+    "instance_norm": lambda: nn.InstanceNorm2d(3, affine=True),
+    "pixel_shuffle": lambda: nn.Sequential(nn.Conv2d(3, 12, 1), nn.PixelShuffle(2)),
+    "prelu": lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.PReLU(4), nn.PReLU()),
+    "one_place": lambda: nn.Sequential(
+        nn.Conv2d(3, 4, 8), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 1)
+    ),
+    "scaled": Scaled,
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_layers_of_pictures_are_those_of_torch(name: str) -> None:
+    agree(PICTURES[name](), PICTURE)
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(6, 1), (1, 6), (1, 1)])
+def test_a_linear_layer_may_have_a_width_of_one(inner: int, outer: int) -> None:
+    agree(nn.Sequential(nn.Linear(inner, outer), nn.Sigmoid()), X[..., :inner], (4, 2, inner))
+
+
+def test_dropout_may_be_in_place() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.1, inplace=True), nn.ReLU(inplace=True))
+    assert "DO(0.1)" in agree(model, X)
+
+
+def added_in_place(x: Tensor) -> Tensor:
+    h = torch.relu(x)
+    h += x
+    return h
+
+
+def test_a_gradient_that_torch_cannot_compute_is_said() -> None:
+    with pytest.raises(xg.DiagnosticError) as error:
+        xg.trace(Layer(added_in_place), X.float())
+    (only,) = error.value.diagnostics
+    assert only.code == "XG0910"
+    assert "modified by an inplace operation" in only.message
+
+
+def test_tables_that_a_model_keeps_are_frozen() -> None:
+    text = agree(Layer(FUNCTIONS["constants"]), X)
+    assert "[D] = ones frozen" in text
+
+
+def ask(of: Any) -> str:  # noqa: ANN401 - a function of tensors
+    with pytest.raises(xg.DiagnosticError) as error:
+        xg.trace(Layer(of), X)
+    return str(error.value)
+
+
+def test_what_no_arithmetic_says_is_refused() -> None:
+    assert "it looks where the largest or smallest number is" in ask(
+        lambda x: x.max(-1).indices + x[..., 0]
+    )
+    assert "its norm is of order 3" in ask(lambda x: x.norm(p=3, dim=-1))
+    assert "it asks whether numbers are equal (eq)" in ask(lambda x: (x == x.sin()) * x)
