@@ -52,6 +52,13 @@ def test_gradients_are_named_beside_the_product_of_their_layer() -> None:
     assert not any(node.kind is NodeKind.REDUCE for node in figure.nodes)
 
 
+def test_two_products_of_one_gradient_have_a_name_each() -> None:
+    figure = xg.compile(source=TWO).figure("backward", compact=True)
+    matrices = {e.head: e.tail for e in figure.edges if e.role is EdgeRole.SIDE}
+    named = {matrices[node]: names for node, names in _beside(figure).items()}
+    assert named == {"W^⊤": "dW", "U^⊤": "dU"}
+
+
 def test_collectives_of_gradients_stay() -> None:
     assert set(_beside(_compact("mlp", "DP")).values()) == {
         "dW_down AR N_D, db_down AR N_D",
@@ -60,6 +67,14 @@ def test_collectives_of_gradients_stay() -> None:
     }
 
 
+TWO = """\
+dim B, D
+
+block Two(X, H [B, D]) -> Y [B, D] {
+    param W, U [D, D]
+    X -> •<=W -> ⊕<-(H -> •<=U) : Y
+}
+"""
 TIED = """\
 dim B, S, V, D
 

@@ -229,13 +229,13 @@ class _Folding:
 
     def place(self, gradient: Value) -> tuple[str, list[FigureNode]]:
         """Return the node beside which a gradient's name is, and the collectives on the way."""
-        value, sent = gradient, list[FigureNode]()
+        value, sent, maker = gradient, list[FigureNode](), ""
         while self.maker[value] in self.folded:
             maker = self.maker[value]
             if self._kind(maker) is NodeKind.COMMUNICATION:
                 sent.append(self.operations[maker].node)
             value = self._last_flow(maker)
-        return (self.maker[value] if value is gradient else self._host(value)), sent[::-1]
+        return (self._host(value, maker) if maker else self.maker[value]), sent[::-1]
 
     def hangs_aside(self, result: Value) -> bool:
         """Return whether a result is beside the column of the node that makes it.
@@ -253,17 +253,21 @@ class _Folding:
     def _stay(self, value: Value) -> bool:
         return any(node not in self.folded for node in self.takers.get(value, ()))
 
-    def _host(self, value: Value) -> str:
-        """Return the product of the layer that takes a value, else the node that makes it."""
+    def _host(self, value: Value, folded: str) -> str:
+        """Return the product that a folded one belongs to, else one of a layer, else the maker.
+
+        All take the value; a bias has no product of its own.
+        """
         takers = self.takers.get(value, ())
         products = [node for node in takers if self._kind(node) is NodeKind.MATMUL]
         layers = {self.origin[node] for node in products if node in self.folded}
-        hosts = (
+        hosts = [
             node
             for node in products
             if node not in self.folded and (node in self.columns or self.origin[node] in layers)
-        )
-        return next(hosts, self.maker[value])
+        ]
+        own = [node for node in hosts if self.origin[node] is self.origin[folded]]
+        return next(iter((*own, *hosts)), self.maker[value])
 
 
 def without_shapes(figure: Figure) -> Figure:
