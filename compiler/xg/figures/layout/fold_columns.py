@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.figures.layout.lanes import label_lanes
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.model import figure as style
 from xg.figures.model.figure import (
@@ -59,8 +60,7 @@ def _scale(placed: PlacedFigure, room: tuple[float, float]) -> float:
 
 def _boxes(placed: PlacedFigure) -> Iterator[Box]:
     """Yield the boxes of all that is drawn, around groups with the room of their frames."""
-    yield from placed.nodes.values()
-    yield from placed.labels.values()
+    yield from _glyphs(placed)
     yield from (path.bounds() for path in placed.paths.values())
     for group in placed.figure.groups:
         yield _frame(placed, group)
@@ -108,12 +108,18 @@ def _cost(placed: PlacedFigure, place: float, aim: float) -> float | None:
 
 def _solid(placed: PlacedFigure) -> Iterator[Box]:
     """Yield what no cut may go through: nodes, labels, level lines with their corners."""
-    for box in (*placed.nodes.values(), *placed.labels.values()):
+    for box in _glyphs(placed):
         yield box.grown(_ROOM)
     for path in placed.paths.values():
         for (x, y), (u, v) in pairwise(path_corners(path)):
             if abs(y - v) < 1.0:
                 yield Box(min(x, u), y, max(x, u), y).grown(style.CORNER)
+
+
+def _glyphs(placed: PlacedFigure) -> list[Box]:
+    """Return the boxes of nodes and of all labels."""
+    beside_lanes = label_lanes(placed).labels
+    return [*placed.nodes.values(), *placed.labels.values(), *beside_lanes.values()]
 
 
 def _passing(placed: PlacedFigure, place: float) -> list[float]:
@@ -163,8 +169,7 @@ def _columns(placed: PlacedFigure, cuts: Sequence[float]) -> list[_Column]:
 
 def _part(placed: PlacedFigure, top: float, bottom: float) -> Box:
     """Return the room of what is between two cuts."""
-    boxes = [box for box in (*placed.nodes.values(), *placed.labels.values())
-             if top < box.center[1] < bottom]  # fmt: skip
+    boxes = [box for box in _glyphs(placed) if top < box.center[1] < bottom]
     for path in placed.paths.values():
         for (x, y), (u, v) in pairwise(path_corners(path)):
             if min(y, v) < bottom and max(y, v) > top:
