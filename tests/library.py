@@ -16,7 +16,7 @@ LIBRARY: Final = Path(__file__).parents[1] / "diagrams"
 # Together they have every operator and construct of the library: `test_tier` counts.
 VARIED: Final = frozenset(
     {
-        *("cat_sleeps", "convnet", "legend", "mamba", "moe", "node_i", "ops"),
+        *("cat_sleeps", "convnet", "hvp", "legend", "mamba", "moe", "node_i", "ops"),
         *("resnet", "rwkv", "t5", "transformer", "unet", "vae", "vit"),
     }
 )
