@@ -107,7 +107,7 @@ def test_no_figure_is_left_over(path: Path) -> None:
 # diagrams are made of, JAX misses what only the dearest have, and what is of ranks alone.
 AS_LARGE = Path(__file__).with_name("as_large_models.xg")
 DEAREST = {"mamba", "node_i", "resnet", "rwkv", "t5", "transformer", "vit"}
-FOR_JAX = {*VARIED, "embedding", "hvp", "lstm", AS_LARGE.stem} - DEAREST
+FOR_JAX = {*VARIED, "embedding", "lstm", AS_LARGE.stem} - DEAREST
 NOT_FOR_JAX = {"stop", "uniform"}
 OF_RANKS = {"AG", "AR", "RS", "PlanProduct", "Wildcard"}
 
