@@ -1,5 +1,9 @@
 """The ops of `common`: values and gradients are those of torch."""
 
+# torch says too little of its own types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -409,8 +409,8 @@ class _Typist:
         said = replace(call, sizes=given)
         binding = bind(said, callee, rounds_types(types, apart), self.source)
         length = self.sizes.expand(call.loop.length)
-        first = next(t for t, axis in zip(types, apart, strict=True) if axis is not None)
-        loop = complete_loop(call, callee, apart, first, length)
+        unstacked = (t for t, axis in zip(types, apart, strict=True) if axis is not None)
+        loop = complete_loop(call, callee, apart, next(unstacked, None), length)
         results = output_types(call, callee, binding)
         if len(results) < len(loop.outputs):
             raise _Unknown  # see _call

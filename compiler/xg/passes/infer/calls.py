@@ -247,7 +247,8 @@ def taken_apart(
     """For every operand the axis that the loop goes along; None if each round has the whole.
 
     An operand with one axis more than its port is taken apart. Raises Mistyped where such an
-    operand has the axis never or twice, and where no operand has it.
+    operand has the axis never or twice, and where no operand has it and no state tells the rounds
+    from each other.
     """
     assert call.loop
     length = sizes.expand(call.loop.length)
@@ -263,22 +264,28 @@ def taken_apart(
         if len(places) != 1:
             raise Mistyped(_axis(call, callee, sizes, value, type_, len(places)))
         axes.append(places[0])
-    if all(axis is None for axis in axes):
-        raise Mistyped(_axis(call, callee, sizes, call.inputs[0], types[0], 0))
+    pairs = zip(types, callee.inputs, strict=False)
+    odd = [
+        i for i, (t, p) in enumerate(pairs) if p.declared and len(t.shape) != len(p.declared.shape)
+    ]
+    if all(axis is None for axis in axes) and (odd or not callee.carries):
+        place = odd[0] if odd else 0
+        raise Mistyped(_axis(call, callee, sizes, call.inputs[place], types[place], 0))
     return tuple(axes)
 
 
 def complete_loop(
-    call: Call, callee: Graph, apart: Sequence[int | None], first: TensorType, length: Dim
+    call: Call, callee: Graph, apart: Sequence[int | None], first: TensorType | None, length: Dim
 ) -> Loop:
     """Complete the loop of a call with the axes along which its operands are unstacked.
 
     Results are stacked along the axis at the place, from the left, where the first operand that is
-    taken apart has it.
+    taken apart has it; in front, if every round has the whole of all operands.
     """
     assert call.loop
     states = len(callee.carries)
-    place = next(len(first.shape) + axis for axis in apart if axis is not None)
+    places = (len(first.shape) + axis for axis in apart if first and axis is not None)
+    place = next(places, 0)
     visible = callee.output_types[: len(callee.outputs) - states]
     stacked = tuple(min(place, len(t.shape)) - len(t.shape) - 1 for t in visible)
     rounds = (None,) * states
