@@ -501,3 +501,14 @@ block Net(x [B, D], z [B, D]) -> loss [] {
     proof = prove(parse_project(text.encode()), None, {}, 0, [*backends()])
     assert proof.passed, [row for row in proof.gradients.rows if row.verdict == "failed"]
     assert not {"outer.one.W", "outer.two.W"} & {row.name for row in proof.gradients.rows}
+
+
+def test_calls_that_double_each_time_are_refused() -> None:
+    """Soon, and before all of it is built."""
+    blocks = ["block F_0(x [B]) -> y [B] {\n    x -> tanh -> tanh : y\n}"]
+    for k in range(1, 16):
+        calls = f"x -> F_{k - 1} as one -> F_{k - 1} as two : y"
+        blocks.append(f"block F_{k}(x [B]) -> y [B] {{\n    {calls}\n}}")
+    blocks.append("block N(x [B]) -> g [B] {\n    x -> F_15 -> sum[B] : s\n    grad[x](s) : g\n}")
+    with pytest.raises(DiagnosticError, match="grad takes at most 20000 primitives"):
+        xg.compile(source="\n\n".join(["dim B = 2", *blocks]))

@@ -454,6 +454,7 @@ FOREIGN_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "topk": ("top_k", "argsort", "sort", "kthvalue"),
     "sinusoid": ("positionalencoding", "positional_encoding", "posenc"),
     "slice": ("narrow", "crop", "cut", "select"),
+    "grad": ("autograd", "derivative", "jacobian", "vjp"),
     "stop": ("detach", "stop_gradient", "stopgradient", "no_grad", "sg"),
 }  # fmt: skip
 

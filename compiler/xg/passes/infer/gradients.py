@@ -238,6 +238,7 @@ class _Expansion:
             if graph.inputs[number] in reverse.cotangents
         }
         outputs = tuple(known[value] for value in graph.outputs)
+        _refuse_size(topological([*outputs, *gradients.values()]))
         return Traced(inputs, seeds, reverse.params, outputs, gradients)
 
 
@@ -418,11 +419,16 @@ def _term(gradient: Gradient, known: Mapping[str, Expr]) -> Expr:
     return first
 
 
-def _refuse_body(order: Sequence[Expr]) -> None:
-    """Refuse a body that is too large, or that would draw other numbers than the forward pass."""
+def _refuse_size(order: Sequence[Expr]) -> None:
+    """Refuse a body that is too large; calls of calls can double it each time."""
     if len(order) > LARGEST:
         found = f"grad takes at most {LARGEST} primitives, and this gradient has {len(order)}"
         raise Inderivable(found, "take the gradient of a smaller part")
+
+
+def _refuse_body(order: Sequence[Expr]) -> None:
+    """Refuse a body that is too large, or that would draw other numbers than the forward pass."""
+    _refuse_size(order)
     if any(expr.prim in RANDOM for expr in order):
         raise Inderivable(
             "grad cannot go through a call that draws random numbers or has BN inside",
