@@ -20,7 +20,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, parse_project, read_project
-from xg.frontend.typed import Settings, type_project
+from xg.frontend.typed import BlockTypers, Settings, type_project
 from xg.ir.communicators import clashes, differing_orders
 from xg.ir.dim import Dim
 from xg.ir.graph import IRProgram
@@ -414,9 +414,10 @@ def compile_project(
     block: str | None = None,
     settings: Settings | None = None,
     plan: str | None = None,
+    typers: BlockTypers | None = None,
 ) -> Program:
-    """Compile a block of a file that was read already."""
-    return compile_typed(type_project(project, block, settings, plan), project)
+    """Compile a block of a file that was read already; with `typers`, one of several blocks."""
+    return compile_typed(type_project(project, block, settings, plan, typers), project)
 
 
 @resting_collector()

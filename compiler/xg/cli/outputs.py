@@ -29,7 +29,7 @@ from xg.figures.formats.pdf import Paper
 from xg.figures.model.figure import NotTurned, TooNarrow
 from xg.figures.views.compact import without_shapes
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, concerning, root_blocks
+from xg.frontend.typed import BlockTypers, Settings, concerning, root_blocks
 from xg.packages import service
 from xg_runtime import files
 from xg_runtime.files import remove_leftovers, write_files
@@ -209,10 +209,11 @@ def _compile_blocks(project: Project, wanted: Wanted, names: Sequence[str]) -> d
     """The blocks asked for, each as a program of its own."""
     programs: dict[str, Program] = {}
     mistakes: dict[tuple[str, str], Diagnostic] = {}
+    typers = BlockTypers(project)
     for name in names if wanted.block is None and names else [wanted.block]:
         settings = concerning(project, name, wanted.settings, asked=wanted.block)
         try:
-            program = compile_project(project, name, settings, wanted.plan)
+            program = compile_project(project, name, settings, wanted.plan, typers)
             programs[program.graphs.main.block] = program
         except DiagnosticError as error:
             mistakes.update(((each.code, str(each)), each) for each in error.diagnostics)

@@ -188,13 +188,16 @@ def type_project(
     block: str | None = None,
     settings: Settings | None = None,
     plan: str | None = None,
+    typers: BlockTypers | None = None,
 ) -> IRProgram:
     """The typed graphs of a block of a file; raises DiagnosticError with all errors.
 
-    One is a setting of an option that neither the block nor one that it calls reads.
+    One is a setting of an option that neither the block nor one that it calls reads. With `typers`
+    the block shares graphs with those that were typed before.
     """
     refuse_unread(project, block, settings or {})
-    typed, mistakes = type_partly(project, block, settings)
+    partly = typers.partly if typers else ProjectTyper(project).partly
+    typed, mistakes = partly(block, settings)
     if mistakes:
         raise DiagnosticError(mistakes)
     if plan is not None or typed.is_parallel:
@@ -284,6 +287,26 @@ class ProjectTyper:
         except DiagnosticError as error:
             return typed, error.diagnostics
         return typed, ()
+
+
+@dataclass(slots=True)
+class BlockTypers:
+    """Types several blocks of a project; blocks with the same settings share what they call."""
+
+    project: Project
+    typers: dict[frozenset[tuple[str, str | int]], ProjectTyper] = field(
+        default_factory=dict["frozenset[tuple[str, str | int]]", "ProjectTyper"]
+    )
+
+    def partly(
+        self, block: str | None, settings: Settings | None
+    ) -> tuple[IRProgram, tuple[Diagnostic, ...]]:
+        """The result of `type_partly`."""
+        key = frozenset((settings or {}).items())
+        if key not in self.typers:
+            self.typers[key] = ProjectTyper(self.project, TypeMemory())
+        typed, problems = self.typers[key].partly(block, settings)
+        return replace(typed, numbers={}), problems  # its graphs have the same numbers
 
 
 def shape_project(

@@ -16,6 +16,7 @@ from xg.ir.scalar import size as as_size
 
 VIEWS: Final = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES: Final = frozenset({"operand", "const"})
+DRAWN: Final = RANDOM | {"dropout_apply"}
 
 
 def topological(roots: Sequence[Expr]) -> list[Expr]:
@@ -126,21 +127,24 @@ def is_inline(body: Body) -> bool:
     if len(body.outputs) != 1:
         return False
     order = body.order()
-    if any(expr.prim in RANDOM | {"dropout_apply"} for expr in order):
+    inner = [expr for expr in order if expr.prim not in LEAVES]
+    if len([expr for expr in inner if expr.prim not in VIEWS]) > 2:
+        return False
+    if any(expr.prim in DRAWN for expr in order):
         return False
     if any(expr.prim == "iota" for expr in order) and body.outputs[0].kind == "float":
         return False
     uses = Counter(id(arg) for expr in order for arg in expr.args)
     if any(uses[id(operand)] > 1 for operand in body.operands):
         return False
-    inner = [expr for expr in order if expr.prim not in LEAVES]
-    return len([expr for expr in inner if expr.prim not in VIEWS]) <= 2 and not any(
-        uses[id(expr)] > 1 for expr in inner
-    )
+    return not any(uses[id(expr)] > 1 for expr in inner)
 
 
 def has_unsafe_choice(body: Body) -> bool:
     """Whether a branch of a choice has no finite value for some numbers: both are computed."""
+    order = body.order()
+    if all(expr.prim != "where" for expr in order):
+        return False
     always: set[int] = set()  # what is read whatever is chosen
     waiting = [*body.outputs]
     while waiting:
@@ -148,7 +152,6 @@ def has_unsafe_choice(body: Body) -> bool:
         if id(expr) not in always:
             always.add(id(expr))
             waiting += expr.args[:1] if expr.prim == "where" else expr.args
-    order = body.order()
     if any(expr.prim in SENDING for expr in order):
         return False  # a sum over ranks that is missing there may show by its warning alone
     return any(_is_partial(expr) for expr in order if id(expr) not in always)

@@ -43,6 +43,10 @@ def values(graph: Graph) -> Iterator[Value]:
 def prune(graph: G) -> G:
     """The graph with only its own values in its tables."""
     present = frozenset(values(graph))
+    tables = (graph.types, graph.layouts, graph.placement_requests, graph.placements)
+    others = (*(value for _, value in graph.aliases), *graph.reusable)
+    if present.issuperset(others) and all(present.issuperset(table) for table in tables):
+        return graph
 
     def kept(table: Mapping[Value, Entry]) -> dict[Value, Entry]:
         return {value: entry for value, entry in table.items() if value in present}

@@ -187,7 +187,8 @@ class Apply:
     `place` is its name in the block, from which random numbers are drawn. `attrs` are complete
     after shape inference. In a backward graph `origin` is the step that this one differentiates;
     the sum of a fan-out has none. `parts` are the steps that a fused one replaces. A forward step
-    that a backward graph runs `again` makes the values of the forward graph.
+    that a backward graph runs `again` makes the values of the forward graph. `traced` is what `body`
+    found, and of which operator and attributes: copies of the step have the same table.
     """
 
     op: Op
@@ -200,8 +201,8 @@ class Apply:
     origin: Apply | None = None
     parts: tuple[Apply, ...] = ()
     again: bool = False
-    _bodies: dict[tuple[TensorType, ...], Body] = field(
-        default_factory=dict[tuple[TensorType, ...], Body], init=False, repr=False
+    traced: dict[tuple[TensorType, ...], tuple[Op, Attrs, Body]] = field(
+        default_factory=dict[tuple[TensorType, ...], "tuple[Op, Attrs, Body]"], repr=False
     )
 
     @property
@@ -209,12 +210,15 @@ class Apply:
         """Every value that the step needs: its inputs."""
         return self.inputs
 
-    def body(self, types: Mapping[Value, TensorType], traced: Body | None = None) -> Body:
+    def body(self, types: Mapping[Value, TensorType]) -> Body:
         """The computation of this step; traced once, since every pass and backend looks at it."""
-        operands = tuple(types[value] for value in self.inputs)
-        if operands not in self._bodies:
-            self._bodies[operands] = traced or self.op.body(operands, self.attrs)
-        return self._bodies[operands]
+        operands = tuple([types[value] for value in self.inputs])
+        known = self.traced.get(operands)
+        if known is None or known[0] is not self.op or known[1] is not self.attrs:
+            body = self.op.body(operands, self.attrs)
+            self.traced[operands] = self.op, self.attrs, body
+            return body
+        return known[2]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,7 +286,8 @@ class Graph:
     number of its file among those of the program. `remarks` are for figures. `meant_zeros` are
     the gradients that the file expects to be zero, which `xg verify` proves. `unused` are the
     parameters that no chain reads, of a graph that is refused. `reusable` are the values that the
-    one step that reads them may write into.
+    one step that reads them may write into. `derived` are its backward passes, by the inputs that a
+    repeat or a loop carries, and by those of the graphs that it calls: several programs have it.
     """
 
     key: str
@@ -314,6 +319,10 @@ class Graph:
     meant_zeros: tuple[MeantZero, ...] = ()
     unused: tuple[Param, ...] = ()
     reusable: tuple[Value, ...] = ()
+    derived: dict[tuple[tuple[Value, ...], tuple[Backward, ...]], Backward] = field(
+        default_factory=dict["tuple[tuple[Value, ...], tuple[Backward, ...]]", "Backward"],
+        init=False,
+    )
     _calls: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"], init=False)
 
     @property

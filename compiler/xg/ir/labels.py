@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -26,7 +26,7 @@ def value_names(program: IRProgram, key: str) -> dict[Value, str]:
     relu relu_2 silu_1 Y
 
     """
-    return _all_names(program)[key]
+    return _program_names(program).of(key)
 
 
 def saved_names(program: IRProgram, key: str) -> dict[Value, str]:
@@ -52,19 +52,48 @@ def saved_names(program: IRProgram, key: str) -> dict[Value, str]:
     }
 
 
-@lru_cache(maxsize=4)
-def _all_names(program: IRProgram) -> Mapping[str, dict[Value, str]]:
-    """The names of the values of each graph.
+@dataclass(slots=True)
+class _ProgramNames:
+    """The names of the values of each graph that somebody asked for.
 
-    A piece of the entry shares values with it, which have the names that they have there.
+    A piece of the entry shares values with it, which have the names that they have there: `alike`
+    are the keys of graphs that are made of one block. `functions` are names of the module's own.
     """
-    functions = {snake(graph.block) for graph in program.graphs.values()}
-    found = {key: _names_in(graph, functions) for key, graph in program.graphs.items()}
-    made = {value: name for names in found.values() for value, name in names.items()}
+
+    graphs: Mapping[str, Graph]
+    functions: Collection[str]
+    alike: Mapping[tuple[int, int], Sequence[str]]
+    own: dict[str, dict[Value, str]] = field(default_factory=dict[str, dict[Value, str]])
+    found: dict[str, dict[Value, str]] = field(default_factory=dict[str, dict[Value, str]])
+
+    def of(self, key: str) -> dict[Value, str]:
+        """The names of the values of a graph."""
+        if key not in self.found:
+            graph = self.graphs[key]
+            keys = self.alike[_place(graph)]
+            made = {value: name for each in keys for value, name in self._own(each).items()}
+            values = (*self._own(key), *(value for value in graph.inputs if value.name is None))
+            self.found[key] = {value: made[value] for value in values if value in made}
+        return self.found[key]
+
+    def _own(self, key: str) -> dict[Value, str]:
+        if key not in self.own:
+            self.own[key] = _names_in(self.graphs[key], self.functions)
+        return self.own[key]
+
+
+@lru_cache(maxsize=4)
+def _program_names(program: IRProgram) -> _ProgramNames:
+    alike: dict[tuple[int, int], list[str]] = {}
     for key, graph in program.graphs.items():
-        values = (*found[key], *(value for value in graph.inputs if value.name is None))
-        found[key] = {value: made[value] for value in values if value in made}
-    return found
+        alike.setdefault(_place(graph), []).append(key)
+    functions = {snake(graph.block) for graph in program.graphs.values()}
+    return _ProgramNames(program.graphs, functions, alike)
+
+
+def _place(graph: Graph) -> tuple[int, int]:
+    """Where the file has the block that a graph, or a piece of it, is made of."""
+    return graph.file, graph.span.start
 
 
 def _names_in(graph: Graph, functions: Collection[str]) -> dict[Value, str]:

@@ -46,9 +46,12 @@ def differentiate(program: IRProgram) -> IRProgram:
     learning: set[str] = set()
     moved, carried = moves(program), _carried_inputs(program)
     for key, graph in program.graphs.items():
-        backward = _Reverse(
-            graph, program.graphs, backwards, learning, moved, carried.get(key, ())
-        ).backward()
+        around = carried.get(key, ())
+        below = tuple(backwards[call.callee] for call in graph.calls)
+        backward = graph.derived.get((around, below))
+        if backward is None:
+            reverse = _Reverse(graph, program.graphs, backwards, learning, moved, around)
+            backward = graph.derived[around, below] = reverse.backward()
         backwards[key] = backward
         if any(backward.param_gradients()) or any(s.callee in learning for s in backward.calls):
             learning.add(key)
@@ -208,13 +211,13 @@ class _Reverse:
         span: Span,
         origin: Apply | None = None,
     ) -> tuple[Value, ...]:
-        types = tuple(self._type(value) for value in inputs)
-        body = op.body(types, attrs)
+        step = Apply(op, tuple(inputs), (), attrs, span, origin=origin)
+        body = step.body({value: self._type(value) for value in inputs})
         outputs = tuple(Value(None, "cotangent", span) for _ in body.outputs)
         self.types.update(
             (value, TensorType(out.shape)) for value, out in zip(outputs, body.outputs, strict=True)
         )
-        self.steps.append(Apply(op, tuple(inputs), outputs, attrs, span, origin=origin))
+        self.steps.append(replace(step, outputs=outputs))
         return outputs
 
     def _type(self, value: Value) -> TensorType:

@@ -25,6 +25,8 @@ def drop_mesh(program: IRProgram) -> IRProgram:
 
 
 def _without_moves(graph: Graph) -> Graph:
+    if not (graph.is_cut or graph.placement_requests or graph.placements):
+        return prune(graph)
     operands: dict[Value, Value] = {}
     steps: list[Step] = []
     for step in graph.steps:

@@ -16,6 +16,8 @@ from xg.ir.graph import Backward, Call, IRProgram, Step
 
 ADDED: Final = re.compile(r"_add\(grads, .+, (\w+)\)")
 CALL: Final = re.compile(r"^(for|while)\b|\w\(\s*params\b")  # a loop, or the function of a block
+FIELD: Final = re.compile(r"(?<=\bsaved\.)\w+")
+VARIABLE: Final = re.compile(r"(?<![.\w])\w+")  # no field, and no part of another name
 
 
 def free_saved_fields(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
@@ -24,44 +26,60 @@ def free_saved_fields(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
     None follows a ``return``, which frees everything.
     """
     statements = _statements(lines)
-    last = {name: _last(statements, rf"\bsaved\.{name}\b") for name in fields}
-    names: list[str] = []
+    mentions = _mentions(statements, FIELD)
+    spent: dict[int, list[str]] = {}
+    for name in dict.fromkeys(fields):
+        if name in mentions:
+            spent.setdefault(mentions[name][-1], []).append(f"saved.{name}")
+    written: list[str] = []
     for number, statement in enumerate(statements):
-        names += statement
-        spent = [f"saved.{name}" for name, place in last.items() if place == number]
-        if spent and not statement[0].startswith("return "):
-            names += _del_lines(spent)
-    return names
+        written += statement
+        if number in spent and not statement[0].startswith("return "):
+            written += _del_lines(spent[number])
+    return written
 
 
 def free_variables(lines: Sequence[str], names: Iterable[str]) -> list[str]:
     """Insert ``del X`` before the first block call that follows the last read of X."""
     statements = _statements(lines)
-    last = {name: _last(statements, _word(name)) for name in dict.fromkeys(names)}
+    mentions = _mentions(statements, VARIABLE)
+    order = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    ends: dict[int, list[str]] = {}
+    for name in order:
+        if name in mentions:
+            ends.setdefault(mentions[name][-1], []).append(name)
     written: list[str] = []
+    spent: list[str] = []  # since the last call
     for number, statement in enumerate(statements):
-        if CALL.search("\n".join(statement)):
-            spent = [name for name, place in last.items() if 0 <= place < number]
-            written += _del_lines(spent) if spent else []
-            last = {name: place for name, place in last.items() if name not in spent}
+        if spent and CALL.search("\n".join(statement)):
+            written += _del_lines(sorted(spent, key=order.__getitem__))
+            spent = []
         written += statement
+        spent += ends.get(number, [])
     return written
 
 
 def add_at_once(lines: Sequence[str]) -> list[str]:
     """Add a gradient right after the statement that computes it, then free its variable."""
     statements = _statements(lines)
-    for statement in list(statements):
+    mentions = _mentions(statements, VARIABLE)
+    moved: set[int] = set()
+    after: dict[int, list[str]] = {}
+    for number, statement in enumerate(statements):
         added = ADDED.fullmatch("\n".join(statement))
         if added is None:
             continue
         name = added[1]
-        mentions = _mentions(statements, _word(name))
-        first = statements[mentions[0]]
-        if len(mentions) == 2 and first[0].startswith(f"{name} = "):
-            statements.remove(statement)
-            statements[mentions[0] + 1 : mentions[0] + 1] = [statement, [f"del {name}"]]
-    return [line for statement in statements for line in statement]
+        first, *others = mentions[name]
+        if len(others) == 1 and statements[first][0].startswith(f"{name} = "):
+            moved.add(number)
+            after[first] = [*statement, f"del {name}"]
+    return [
+        line
+        for number, statement in enumerate(statements)
+        if number not in moved
+        for line in (*statement, *after.get(number, ()))
+    ]
 
 
 def free_intermediates(lines: Sequence[str]) -> list[str]:
@@ -71,12 +89,16 @@ def free_intermediates(lines: Sequence[str]) -> list[str]:
     """
     rest = lines if _computes(lines[-1]) else lines[:-1]
     assigned = dict.fromkeys(line.split(" = ")[0] for line in lines[:-1])
-    last = {name: _last([[each] for each in lines], _word(name)) for name in assigned}
+    mentions = _mentions([[line] for line in lines], VARIABLE)
+    spent: dict[int, list[str]] = {}
+    for name in assigned:
+        if name in mentions:
+            spent.setdefault(mentions[name][-1], []).append(name)
     written: list[str] = []
     for number, line in enumerate(lines):
         written.append(line)
-        spent = [name for name, place in last.items() if place == number < len(rest) - 1]
-        written += [f"del {', '.join(spent)}"] if spent else []
+        if number in spent and number < len(rest) - 1:
+            written.append(f"del {', '.join(spent[number])}")
     return written
 
 
@@ -96,20 +118,15 @@ def _statements(lines: Sequence[str]) -> list[list[str]]:
     return statements
 
 
-def _word(name: str) -> str:
-    """The pattern of a variable: no field, and no part of another name."""
-    return rf"(?<![.\w]){name}\b"
-
-
-def _mentions(statements: Sequence[Sequence[str]], pattern: str) -> list[int]:
-    """The numbers of the statements that match a pattern."""
-    mention = re.compile(pattern)
-    return [n for n, lines in enumerate(statements) if any(map(mention.search, lines))]
-
-
-def _last(statements: Sequence[Sequence[str]], pattern: str) -> int:
-    """Return the number of the last statement that matches a pattern, or -1."""
-    return next(reversed(_mentions(statements, pattern)), -1)
+def _mentions(
+    statements: Sequence[Sequence[str]], pattern: re.Pattern[str]
+) -> dict[str, list[int]]:
+    """Return the numbers of the statements that mention each word of a kind."""
+    found: dict[str, list[int]] = {}
+    for number, lines in enumerate(statements):
+        for word in dict.fromkeys(word for line in lines for word in pattern.findall(line)):
+            found.setdefault(word, []).append(number)
+    return found
 
 
 def _del_lines(names: Sequence[str]) -> list[str]:

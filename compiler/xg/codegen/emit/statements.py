@@ -159,36 +159,40 @@ class Statements:
             return
         for value in step.outputs:
             self.producers[value] = step
-        body = step.body(self.types)
-        expressions = [
-            out for out, v in zip(body.outputs, step.outputs, strict=True) if v in needed
-        ]
-        caches = tuple(str(v.name) for v in step.outputs if v in needed and v.role == "cache")
-        body = Body(body.operands, tuple(expressions), caches)
-        body = body if self.functions.learns else remove_stops(body)
-        text = self._text(step, body)
+        body = self._body(step, needed)
+        inline = self._inline(step, body)
+        text = self._text(step, body, inline=inline)
         while len(text.text) > WIDTH - 20 and any(v in self.waiting for v in step.inputs):
             longest = max(
                 (v for v in step.inputs if v in self.waiting),
                 key=lambda v: len(self.waiting[v].text.text),
             )
             self.materialize(longest)
-            text = self._text(step, body)
-        if len(text.text) > WIDTH - 20 and self._inline(step, body):
+            text = self._text(step, body, inline=inline)
+        if len(text.text) > WIDTH - 20 and inline:
             text = self._in_steps(step, body)
         steps = self._inlined_steps(step)  # a value that got a line above has its steps there
         alone = len(needed) == 1 and self.uses[needed[0]] == 1 and needed[0] not in self.fixed
-        inline = self._inline(step, body)
         if alone and len(text.text) <= PENDING_WIDTH and (inline or not self.backward):
             self.waiting[needed[0]] = Waiting(text, steps)
         else:
             self._assign(needed, text, steps)
 
+    def _body(self, step: Apply, needed: Sequence[Value]) -> Body:
+        """The computation of the outputs of a step that are needed."""
+        body = step.body(self.types)
+        if len(needed) < len(step.outputs):
+            pairs = zip(body.outputs, step.outputs, strict=True)
+            expressions = tuple(out for out, value in pairs if value in needed)
+            caches = tuple(str(v.name) for v in step.outputs if v in needed and v.role == "cache")
+            body = Body(body.operands, expressions, caches)
+        return body if self.functions.learns else remove_stops(body)
+
     def begin(self, step: Apply) -> None:
         """Begin a sum over ranks that continues while others compute; awaited where it is read."""
         (value,) = step.outputs
         body = step.body(self.types)
-        text = self._text(step, body)
+        text = self._text(step, body, inline=self._inline(step, body))
         handle = self.names.fresh(f"{self.wanted.get(value, 'part')}_sum")
         self.begun[value] = handle, step
         comment = self._comment([value], [step])
@@ -206,10 +210,10 @@ class Statements:
 
     # ---- texts ----------------------------------------------------------------------------------
 
-    def _text(self, step: Apply, body: Body) -> Text:
+    def _text(self, step: Apply, body: Body, *, inline: bool) -> Text:
         if step in self.direct:
             return self.direct[step]
-        if self._inline(step, body):
+        if inline:
             elementwise = step.op.family in ("add", "multiply")
             operands = [
                 self._operand(value, step, elementwise and repeats(body, operand))

@@ -44,6 +44,7 @@ from xg.figures.views.steps import (
 )
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value
 from xg.ir.labels import read_of, saved_names
+from xg.ir.walk import callees_first
 
 # The cotangents that a backward pass reads: gradients do not flow through others.
 #
@@ -390,11 +391,16 @@ def _in_a_line(label: RichText) -> Sequence[RichText]:
 
 def _count_gradients(program: IRProgram, callee: str) -> int:
     """Count the parameters with a gradient of a block, and of the calls in it."""
-    backward = program.backwards[callee]
-    calls = {call.path: call.callee for call in backward.forward.calls}
-    inside = (one for one in calls.values() if one in program.backwards)
-    own = sum(1 for _ in backward.param_gradients())
-    return own + sum(_count_gradients(program, one) for one in inside)
+
+    def inside(key: str) -> list[str]:
+        calls = {call.path: call.callee for call in program.backwards[key].forward.calls}
+        return [one for one in calls.values() if one in program.backwards]
+
+    counts: dict[str, int] = {}
+    for key in callees_first([callee], inside):
+        own = sum(1 for _ in program.backwards[key].param_gradients())
+        counts[key] = own + sum(counts[one] for one in inside(key))
+    return counts[callee]
 
 
 def _ambiguous(program: IRProgram, backward: Backward) -> set[str]:

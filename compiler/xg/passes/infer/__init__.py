@@ -306,8 +306,9 @@ class _Typist:
                 raise _Unknown from None
             raise
         attrs = self._configure_attrs(node, types)
+        step = replace(node, attrs=attrs, traced={})
         try:
-            body = node.op.body(types, attrs)
+            body = step.body(self.types)
         except ScalarError as error:
             misuse = OperatorMisuse(node.span, f"{node.op.glyph}: {error}", "", (), ())
             raise Mistyped(misuse) from None
@@ -317,9 +318,7 @@ class _Typist:
             self.types[value] = type_
         caches = tuple(Value(name, "cache", node.span) for name in body.caches)
         self.types.update(zip(caches, outputs[len(node.outputs) :], strict=True))
-        step = replace(node, attrs=attrs, outputs=(*node.outputs, *caches))
-        step.body(self.types, body)
-        return step
+        return replace(step, outputs=(*node.outputs, *caches))
 
     def _are_said_integers(self, values: Sequence[Value]) -> bool:
         """Whether a label gives a range to floats among these: that label is wrong."""
