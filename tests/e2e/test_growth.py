@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import gc
 import math
 import time
@@ -12,10 +13,12 @@ import pytest
 from bench.programs import blocks, calls, chain
 from tier import THOROUGH, some
 
+from xg.cli import main
 from xg.driver import Program, compile, compile_project
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 from xg.ir.labels import saved_names
+from xg.passes.pipelines import VERIFY
 
 AT_MOST = 6.0  # times as long for a program four times as large; 16 would be quadratic
 TRIES = 5
@@ -86,6 +89,96 @@ def test_four_times_the_program(
             break  # otherwise something else may have been at work
         least, most = min(least, seconds(small)), min(most, seconds(large))
     assert most <= AT_MOST * least, f"{most / least:.1f} times as long"
+
+
+# Commands on programs of three sizes, each twice the one before. Calls of functions are counted,
+# not seconds, so that a small program shows what would take minutes in a large one.
+
+
+LENGTHS = (10, 12, 24, 48)  # the first imports and reads what all need
+DOUBLED = 2.3  # times as many calls for the second doubling as for the first; 4 is quadratic
+DRAWN = 3.2  # a drawn block is compiled with all that it calls, however little that costs
+
+
+def steps(count: int) -> str:
+    """One block with two steps a line."""
+    lines = "".join(f"    X_{i} -> GELU -> LN : X_{i + 1} [B, D]\n" for i in range(count))
+    head = "dim B = 8, D = 8\nblock F(X_0 [B, D]) -> Y [B, D] {\n"
+    return f"{head}{lines}    X_{count} -> tanh : Y\n}}\n"
+
+
+def nested(count: int) -> str:
+    """Blocks that each call the one before."""
+    block = "block F_{0}(X [B]) -> Y [B] {{\n    X -> F_{1} as f : Y\n}}\n"
+    first = "block F_0(X [B]) -> Y [B] {\n    param w [B]\n    X -> ⊙<-w : Y\n}\n"
+    return "dim B = 8\n" + first + "".join(block.format(i, i - 1) for i in range(1, count))
+
+
+def parameters(count: int) -> str:
+    """One block that multiplies by so many parameters."""
+    head = "dim B = 8, D = 8\nblock F(X [B, D]) -> Y [B, D] {\n    param "
+    names = ", ".join(f"w_{i} [D]" for i in range(count))
+    return (
+        head + names + "\n    X" + "".join(f" -> ⊙<-BC(w_{i})" for i in range(count)) + " : Y\n}\n"
+    )
+
+
+def plans(count: int) -> str:
+    """A perceptron with so many plans."""
+    block = "block F(X [B, D]) -> Y [B, D] {\n    param W [D, D]\n    X -> •<=W -> ReLU : Y\n}\n"
+    each = (f"plan P_{i} of F {{\n    X [B/N_D, D]\n}}\n" for i in range(count))
+    return "dim B = 8, D = 8\nmesh N_D = 2\n" + block + "".join(each)
+
+
+LENGTHENED = {
+    "steps": steps,
+    "nested": nested,
+    "calls": calls,
+    "params": parameters,
+    "plans": plans,
+}
+COMMANDS = {
+    "check": ("check",),
+    "show": ("show",),
+    "cost": ("cost", "--set", "B=8"),
+    "build numpy": ("build", "--only", "numpy"),
+    "build torch with kernels": ("build", "--only", "torch", "--kernels"),
+    "build svg": ("build", "--only", "svg"),
+    "plan": ("plan", "--ranks", "4", "--memory", "1MB"),
+}
+
+
+def count_calls(words: list[str]) -> int:
+    """The calls of functions that a command makes."""
+    profile = cProfile.Profile()
+    code = profile.runcall(main, words)
+    assert code == 0
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        (kind, command)
+        for kind in LENGTHENED
+        for command in COMMANDS
+        if (kind == "plans" or command != "plan")
+        and (kind, command) != ("calls", "build svg")  # X reaches all: edges cross ever more
+    ],
+)
+def test_twice_the_program_makes_twice_the_calls(
+    kind: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VERIFY, raising=False)  # a user's commands don't verify each pass
+    file, (name, *options) = tmp_path / "long.xg", COMMANDS[command]
+    out = ["-o", str(tmp_path / "out")] if name == "build" else []
+    made: list[int] = []
+    for count in LENGTHS:
+        file.write_text(LENGTHENED[kind](count), encoding="utf-8")
+        made.append(count_calls([name, str(file), *options, *out]))
+    _, few, more, most = made
+    limit = DRAWN if (kind, name) == ("nested", "build") else DOUBLED
+    assert most - more <= limit * (more - few), made
 
 
 def test_16_times_as_many_stages_cost_little_more() -> None:

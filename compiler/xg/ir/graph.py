@@ -187,8 +187,8 @@ class Apply:
     `place` is its name in the block, from which random numbers are drawn. `attrs` are complete
     after shape inference. In a backward graph `origin` is the step that this one differentiates;
     the sum of a fan-out has none. `parts` are the steps that a fused one replaces. A forward step
-    that a backward graph runs `again` makes the values of the forward graph. `traced` is what `body`
-    found, and of which operator and attributes: copies of the step have the same table.
+    that a backward graph runs `again` makes the values of the forward graph. `traced` is what
+    `body` found, and of which operator and attributes: copies of the step have the same table.
     """
 
     op: Op
