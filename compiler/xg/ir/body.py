@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
@@ -87,13 +87,16 @@ class Body:
 
     `operands` are all that the outputs can mention; `caches` names the outputs, after the first
     ones, that exist only for the backward pass; `of` names the operands whose gradients the outputs
-    of an adjoint are.
+    of an adjoint are. `found` is what others found out about it, by their questions.
     """
 
     operands: tuple[Expr, ...]
     outputs: tuple[Expr, ...]
     caches: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
+    found: dict[Hashable, object] = field(
+        default_factory=dict[Hashable, object], init=False, repr=False, compare=False
+    )
     _order: tuple[Expr, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     def order(self) -> tuple[Expr, ...]:

@@ -187,8 +187,9 @@ class Apply:
     `place` is its name in the block, from which random numbers are drawn. `attrs` are complete
     after shape inference. In a backward graph `origin` is the step that this one differentiates;
     the sum of a fan-out has none. `parts` are the steps that a fused one replaces. A forward step
-    that a backward graph runs `again` makes the values of the forward graph. `traced` is what
-    `body` found, and of which operator and attributes: copies of the step have the same table.
+    that a backward graph runs `again` makes the values of the forward graph. `traced` and
+    `adjoints` are what `body` and `adjoint` found, and of which operator and attributes: copies of
+    the step have the same tables.
     """
 
     op: Op
@@ -204,6 +205,12 @@ class Apply:
     traced: dict[tuple[TensorType, ...], tuple[Op, Attrs, Body]] = field(
         default_factory=dict[tuple[TensorType, ...], "tuple[Op, Attrs, Body]"], repr=False
     )
+    adjoints: dict[tuple[tuple[TensorType, ...], tuple[str, ...]], tuple[Op, Attrs, Apply]] = field(
+        default_factory=dict[
+            "tuple[tuple[TensorType, ...], tuple[str, ...]]", "tuple[Op, Attrs, Apply]"
+        ],
+        repr=False,
+    )
 
     @property
     def reads(self) -> tuple[Value, ...]:
@@ -218,6 +225,21 @@ class Apply:
             body = self.op.body(operands, self.attrs)
             self.traced[operands] = self.op, self.attrs, body
             return body
+        return known[2]
+
+    def adjoint(self, types: Sequence[TensorType], wanted: Sequence[str]) -> Apply:
+        """The use of the operator that gives the gradients of the wanted operands.
+
+        It has no values yet: each backward pass replaces them.
+        """
+        key = tuple(types), tuple(wanted)
+        known = self.adjoints.get(key)
+        if known is None or known[0] is not self.op or known[1] is not self.attrs:
+            op = self.op.adjoint_op(types, self.attrs, wanted)
+            numbers = {name: n for name, n in self.attrs.items() if isinstance(n, Scalar)}
+            found = Apply(op, (), (), numbers, self.span)
+            self.adjoints[key] = self.op, self.attrs, found
+            return found
         return known[2]
 
 

@@ -35,7 +35,6 @@ from xg.ir.placement import CONSTANT
 from xg.ir.plan import WHOLE, Memory
 from xg.ir.prim import Expr, const
 from xg.ir.primitive_gradients import is_constant
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs
 
@@ -211,7 +210,13 @@ class _Reverse:
         span: Span,
         origin: Apply | None = None,
     ) -> tuple[Value, ...]:
-        step = Apply(op, tuple(inputs), (), attrs, span, origin=origin)
+        return self._take(Apply(op, (), (), attrs, span), inputs, span, origin)
+
+    def _take(
+        self, use: Apply, inputs: Sequence[Value], span: Span, origin: Apply | None
+    ) -> tuple[Value, ...]:
+        """Add a use of an operator on these inputs."""
+        step = replace(use, inputs=tuple(inputs), span=span, origin=origin)
         body = step.body({value: self._type(value) for value in inputs})
         outputs = tuple(Value(None, "cotangent", span) for _ in body.outputs)
         self.types.update(
@@ -276,7 +281,8 @@ class _Reverse:
         wanted: Sequence[str],
     ) -> None:
         types = [self.graph.types[value] for value in node.inputs]
-        op = node.op.adjoint_op(types, node.attrs, wanted)
+        adjoint = node.adjoint(types, wanted)
+        op = adjoint.op
         if not op.outputs:
             return
         caches = [value for value in node.outputs if value.role == "cache"]
@@ -287,8 +293,7 @@ class _Reverse:
         cotangents = self._cotangents([results[name] for name in needed], node.span)
         values |= {"d" + name: value for name, value in zip(needed, cotangents, strict=True)}
         inputs = [values[data.name] for data in op.data]
-        numbers = {key: n for key, n in node.attrs.items() if isinstance(n, Scalar)}
-        parts = self._emit(op, inputs, numbers, node.span, node)
+        parts = self._take(adjoint, inputs, node.span, node)
         for name, part in zip(op.outputs, parts, strict=True):
             self._contribute(operands[name[1:]], part)
 

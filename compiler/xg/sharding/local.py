@@ -265,7 +265,16 @@ def localise(
     An output that is the same everywhere may be wanted as a part of it. `over` is the mesh axis
     with the order of its ranks, where they are in zigzag.
     """
-    writer = _LocalBody(typing, mesh_axis, over or mesh_axis)
+    key = tuple(wanted), over or mesh_axis
+    if key not in typing.local:
+        typing.local[key] = _localise(body, typing, wanted, mesh_axis, over or mesh_axis)
+    return typing.local[key]
+
+
+def _localise(
+    body: Body, typing: Typing, wanted: Sequence[AxisState], mesh_axis: str, over: str
+) -> Body:
+    writer = _LocalBody(typing, mesh_axis, over)
     operands = tuple(writer.operand(expr) for expr in body.operands)
     outputs = tuple(
         writer.get(expr, state) for expr, state in zip(body.outputs, wanted, strict=True)

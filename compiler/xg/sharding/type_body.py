@@ -65,11 +65,15 @@ class Typing:
     """The states of a body on one mesh axis.
 
     `states` has every expression by `id`. `collected` are expressions whose parts are reduced
-    inside the body, with the state they have before: a sum or a maximum over ranks.
+    inside the body, with the state they have before: a sum or a maximum over ranks. `local` are the
+    bodies of one rank, by the states of their outputs and the order of the ranks.
     """
 
     states: Mapping[int, AxisState]
     collected: Mapping[int, AxisState] = field(default_factory=dict[int, AxisState])
+    local: dict[tuple[tuple[AxisState, ...], str], Body] = field(
+        default_factory=dict[tuple[tuple[AxisState, ...], str], Body], compare=False
+    )
 
     def of(self, expr: Expr) -> AxisState:
         """The state of an expression."""
@@ -100,7 +104,21 @@ def type_body(
     sum is computed once in meaning, if its result is, as a loss; else each rank uses it. In an
     `adjoint` nothing is differentiated again, so both mean the same. Operands are not summed here,
     nor expressions linear in them: both passes read them, so that is done once, before the step.
+
+    A body is typed once: plans share it, and passes ask one after the other.
     """
+    question = "typing", tuple(operands), axis, collects, adjoint
+    known = body.found.get(question)
+    if isinstance(known, Typing):
+        return known
+    typing = _type_body(body, operands, axis, collects=collects, adjoint=adjoint)
+    body.found[question] = typing
+    return typing
+
+
+def _type_body(
+    body: Body, operands: Sequence[AxisState], axis: str, *, collects: bool, adjoint: bool
+) -> Typing:
     if not collects or any(state.kind in "PM" for state in operands):
         return _Typer(axis, None).typing(body, operands)
     if not adjoint:

@@ -361,14 +361,16 @@ class _LocalGraph:
 
         Its random draws are then a part of the global ones.
         """
-        types = [self._type(value) for value in step.inputs]
-        attrs = {**step.attrs, **_drawn(body)}
+        types = {value: self._type(value) for value in step.inputs}
+        drawn = _drawn(body)
+        attrs = {**step.attrs, **drawn} if drawn else step.attrs
         try:
             op = self._on_parts(step)
-            same = op and op.body(types, attrs).matches(body)
+            own = op and replace(step, op=op, attrs=attrs)
+            same = own and own.body(types).matches(body)
         except (ShapeError, Misuse):
             return None  # parts of some operands meet the whole of others
-        return replace(step, op=op, attrs=attrs) if op and same else None
+        return own if same else None
 
     def _on_parts(self, step: Apply) -> Op | None:
         """The operator of a step as it would be made for a rank's part; None if it is not known."""
@@ -379,7 +381,7 @@ class _LocalGraph:
             return None
         names = [name.removeprefix("d") for name in step.op.outputs]
         operands = [self._type(value) for value in origin.inputs]
-        return origin.op.adjoint_op(operands, origin.attrs, names)
+        return origin.adjoint(operands, names).op
 
     def _body(self, step: Apply) -> Body | None:
         """Return the computation of a rank; None if it equals the global operator's."""
