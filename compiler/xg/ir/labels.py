@@ -56,13 +56,14 @@ def saved_names(program: IRProgram, key: str) -> dict[Value, str]:
 class _ProgramNames:
     """The names of the values of each graph that somebody asked for.
 
-    A piece of the entry shares values with it, which have the names that they have there: `alike`
-    are the keys of graphs that are made of one block. `functions` are names of the module's own.
+    A piece of the entry shares values with it, which have the names that they have there:
+    `siblings` are the keys of graphs that are made of one block. `functions` are names of the
+    module's own.
     """
 
     graphs: Mapping[str, Graph]
     functions: Collection[str]
-    alike: Mapping[tuple[int, int], Sequence[str]]
+    siblings: Mapping[tuple[int, int], Sequence[str]]
     own: dict[str, dict[Value, str]] = field(default_factory=dict[str, dict[Value, str]])
     found: dict[str, dict[Value, str]] = field(default_factory=dict[str, dict[Value, str]])
 
@@ -70,7 +71,7 @@ class _ProgramNames:
         """The names of the values of a graph."""
         if key not in self.found:
             graph = self.graphs[key]
-            keys = self.alike[_place(graph)]
+            keys = self.siblings[_place(graph)]
             made = {value: name for each in keys for value, name in self._own(each).items()}
             values = (*self._own(key), *(value for value in graph.inputs if value.name is None))
             self.found[key] = {value: made[value] for value in values if value in made}
@@ -84,11 +85,11 @@ class _ProgramNames:
 
 @lru_cache(maxsize=4)
 def _program_names(program: IRProgram) -> _ProgramNames:
-    alike: dict[tuple[int, int], list[str]] = {}
+    siblings: dict[tuple[int, int], list[str]] = {}
     for key, graph in program.graphs.items():
-        alike.setdefault(_place(graph), []).append(key)
+        siblings.setdefault(_place(graph), []).append(key)
     functions = {snake(graph.block) for graph in program.graphs.values()}
-    return _ProgramNames(program.graphs, functions, alike)
+    return _ProgramNames(program.graphs, functions, siblings)
 
 
 def _place(graph: Graph) -> tuple[int, int]:
