@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
+from functools import lru_cache
 
+from xg.codegen.emit.allowlist import REMEMBERED
 from xg.codegen.emit.dialect import Kernels
 from xg.codegen.emit.function import (
     BodyWriter,
@@ -18,7 +20,7 @@ from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text, add_comment, call, wrap_comment
-from xg.diagnostics.diagnostic import Span
+from xg.diagnostics.diagnostic import Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, has_unsafe_choice, is_inline, remove_stops
 from xg.ir.graph import Apply, Call, Graph, Step, Value
@@ -382,7 +384,13 @@ def _written_parts(step: Step) -> Sequence[Step]:
 
 def quote(span: Span) -> str:
     """The line of a place in the diagram, without its comment and its alignment."""
-    text = _BEFORE_COMMENT.match(span.source.line_text(span.line))
+    return _quote_line(span.source, span.line)
+
+
+@lru_cache(REMEMBERED)
+def _quote_line(source: Source, number: int) -> str:
+    """As `quote`: once for all the operators of a line, which may be long."""
+    text = _BEFORE_COMMENT.match(source.line_text(number))
     return safe(" ".join(text[0].split())) if text else ""
 
 
