@@ -273,7 +273,8 @@ class _Folding:
 def without_shapes(figure: Figure) -> Figure:
     """Return a figure whose values have names alone; what enters and leaves it keeps its shapes.
 
-    A gradient has the shape of its value, which the forward figure shows.
+    A gradient has the shape of its value. The forward figure shows that, and the lanes of axes,
+    which are left out here.
     """
     aside = {edge.tail for edge in figure.edges if edge.role is EdgeRole.SIDE}
     nodes = (
@@ -281,7 +282,8 @@ def without_shapes(figure: Figure) -> Figure:
         for node in figure.nodes
     )
     edges = (replace(edge, label=_name_alone(edge.label)) for edge in figure.edges)
-    return replace(figure, nodes=tuple(nodes), edges=tuple(edges))
+    groups = tuple(group for group in figure.groups if not group.is_axis)
+    return replace(figure, nodes=tuple(nodes), edges=tuple(edges), groups=groups)
 
 
 def _names_alone(node: FigureNode) -> FigureNode:
