@@ -46,6 +46,7 @@ _OPERATORS: Final = {  # of each, what is said where it has one of its other nam
     "RoPE": "rotary positions are RoPE",
     "sinusoid": _POSITIONS,
     "stop": "stop ends a gradient: -> stop",
+    "grad": "a gradient of one number is an edge: grad[x](loss) : dx",
 }  # fmt: skip
 _HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one operator's alone
     "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff], b [D_ff]": (
