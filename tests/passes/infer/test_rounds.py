@@ -50,7 +50,7 @@ def test_rounds_without_an_operand_are_those_of_torch() -> None:
         s = torch.tanh(maps[-1] @ x)
     results = {"s": s, "A": torch.stack(maps)}
     weights = {name: rng.standard_normal(tuple(y.shape)) for name, y in results.items()}
-    total = sum((y * torch.tensor(weights[name])).sum() for name, y in results.items())
+    total = torch.stack([(y * torch.tensor(weights[n])).sum() for n, y in results.items()]).sum()
     slopes = dict(zip(given, torch.autograd.grad(total, [*given.values()]), strict=True))
     interpreter = Interpreter(program.graphs, params)
     outputs, record = interpreter.forward(inputs)
