@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 import pytest
 import torch
 from importing.sources import Classifier, Decoder
@@ -55,6 +58,33 @@ def test_a_model_that_torch_cannot_trace_is_named() -> None:
         xg.trace(Branching(), torch.randn(3, 4))
     assert "torch.export cannot trace Branching" in str(error.value)
     assert [each.code for each in error.value.diagnostics] == ["XG0906"]
+
+
+class Sorting(nn.Module):
+    """Calls what the language lacks."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(x)
+        return torch.sort(y)[0]  # the line
+
+
+def test_a_reason_names_the_line_of_the_source(recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(xg.DiagnosticError) as error:
+        xg.trace(Sorting(), torch.randn(3, 4))
+    assert ": return torch.sort(y)[0]  # the line" in str(error.value)
+    assert "it is from test_trace.py, line " in str(error.value)
+    assert not recwarn.list
+
+
+def test_a_decoder_gives_no_cache() -> None:
+    """`use_cache` would be in the way of an export; the model has it again afterwards."""
+    transformers: Any = import_module("transformers")
+    sizes = {"n_embd": 12, "n_layer": 1, "n_head": 3, "n_positions": 16, "vocab_size": 29}
+    config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
+    model = transformers.GPT2LMHeadModel(config)
+    made = xg.trace(model, input_ids=torch.randint(0, 29, (2, 5)))
+    assert made.proof.module
+    assert model.config.use_cache
 
 
 def test_reasons_are_those_of_fixed_sizes_where_free_ones_only_add_more() -> None:

@@ -27,6 +27,12 @@ class NotSpoken(Problem):
     where: str
     reason: str
     help: str = ""
+    line: str = ""  # of the user's source, which the operator is from
+
+    def helps(self) -> tuple[str, ...]:
+        """The advice, and the line to change."""
+        lines = super().helps()
+        return (*lines, f"it is from {self.line}") if self.line else lines
 
 
 class NotAnInput(Problem):

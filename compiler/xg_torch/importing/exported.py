@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ZERO, Dim, DimError, number, product, symbol
@@ -60,6 +61,7 @@ def _part(node: ast.expr, values: dict[int, Dim]) -> Dim:
     return values[id(node)]
 
 
+FRAME: Final = re.compile(r'File ("[^"\n]*", line \d+)[^\n]*\n([^\n]*)')
 INTEGERS = frozenset({1, 2, 3, 4, 5})
 BOOL = 12
 
@@ -163,6 +165,17 @@ def base_name(target: str) -> str:
     """``aten.add.Tensor`` is `add`."""
     parts = target.split(".")
     return parts[1] if len(parts) > 2 and parts[0] == "aten" else target
+
+
+def source_line(trace: str) -> str:
+    """The last line of Python that led to a call and is not torch's own: `m.py, line 3: f(x)`."""
+    found = ""
+    for frame, code in FRAME.findall(trace):
+        place = re.match(r'"(.*)", line (\d+)', frame)
+        if place is not None and "/torch/" not in place[1].replace("\\", "/"):
+            file = place[1].replace("\\", "/").rpartition("/")[2]
+            found = f"{file}, line {place[2]}: {code.strip()}"
+    return found
 
 
 def changes_in_place(target: str) -> bool:

@@ -34,6 +34,7 @@ from xg_torch.importing.exported import (
     changes_in_place,
     needed_calls,
     reads,
+    source_line,
 )
 from xg_torch.importing.fixed import RULES as FIXED
 from xg_torch.importing.fixed import (
@@ -485,8 +486,8 @@ class _ProgramReader:
         except Dependent:
             result = tuple(Lost() for _ in call.outputs)
         except Unspeakable as problem:
-            reason = problem.reason, problem.advice
-            self.problems.append(NotSpoken(call.target, _place(call), *reason))
+            reason, line = (problem.reason, problem.advice), source_line(call.trace)
+            self.problems.append(NotSpoken(call.target, _place(call), *reason, line))
             result = tuple(Lost() for _ in call.outputs)
         results = result if isinstance(result, tuple) else (result,)
         for each in results:

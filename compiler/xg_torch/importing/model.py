@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import logging
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -191,7 +193,7 @@ def _describe_limits(exported: Exported, names: Mapping[str, str], proof: ModelC
     for symbol, name in sorted(names.items(), key=lambda item: item[1]):
         low, high = exported.limits[symbol]
         single = symbol in proof.single
-        low = 1 if low < 2 or (proof.module and low == 2 and not single) else low
+        low = 1 if proof.module and low <= 2 and not single else max(low, 2)
         if high is not None:
             parts.append(f"{name} from {low} to {high}")
         elif low > 2 or single:
@@ -330,7 +332,7 @@ def _module(model: nn.Module | Callable[..., Any]) -> nn.Module:
 def evaluating(module: nn.Module) -> Generator[None]:
     """Hold a model in evaluation mode, experts of transformers as products of matrices.
 
-    Encoders and decoders give no cache of keys and values, which torch cannot trace.
+    No model gives a cache of keys and values, which torch cannot trace.
     """
     import torch
 
@@ -341,8 +343,7 @@ def evaluating(module: nn.Module) -> Generator[None]:
         for config in configs
         if hasattr(config, "_experts_implementation")
     }
-    pairs = any(getattr(config, "is_encoder_decoder", False) for config in configs)
-    caches = {id(c): (c, c.use_cache) for c in configs if pairs and hasattr(c, "use_cache")}
+    caches = {id(c): (c, c.use_cache) for c in configs if hasattr(c, "use_cache")}
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # calls of torch's own, for frozen models
     module.eval()
@@ -401,10 +402,24 @@ def exported_program(
     reason: Exception | None = None
     for shapes in tried:
         try:
-            return torch.export.export(module, inputs, dict(named), dynamic_shapes=shapes)
+            with _silence():
+                return torch.export.export(module, inputs, dict(named), dynamic_shapes=shapes)
         except Exception as error:
             reason = reason or error
     raise DiagnosticError.of(NotTraced(name, first_line(reason)))
+
+
+@contextmanager
+def _silence() -> Generator[None]:
+    """Keep warnings and the graphs that torch logs off the terminal: errors have the reason."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 # A folder of transformers (config.json and weights) as a diagram.
@@ -510,15 +525,15 @@ def _load_model(kind: Any, folder: Path) -> Any:  # noqa: ANN401 - classes of tr
 @contextmanager
 def _quiet() -> Generator[None]:
     """Without the bars and the advice of transformers."""
-    logging: Any = import_module("transformers.utils.logging")
-    level = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    log: Any = import_module("transformers.utils.logging")
+    level = log.get_verbosity()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(level)
-        logging.enable_progress_bar()
+        log.set_verbosity(level)
+        log.enable_progress_bar()
 
 
 def _refusal(folder: Path, reason: str, advice: str = "") -> DiagnosticError:
