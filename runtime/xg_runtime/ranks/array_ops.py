@@ -75,11 +75,12 @@ class _NumPyOps:
 
 
 _NUMPY = _NumPyOps()
+_ARRAYS = (np.ndarray, np.generic)  # a tuple: `torch.compile` does not trace `|` of types
 
 
 def is_array(x: Tensor) -> bool:
     """Whether this is NumPy's."""
-    return type(x) is np.ndarray or isinstance(x, np.ndarray | np.generic)
+    return type(x) is np.ndarray or isinstance(x, _ARRAYS)
 
 
 @cache

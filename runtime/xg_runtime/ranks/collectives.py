@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 from xg_runtime.ranks import kinds
 from xg_runtime.ranks.array_ops import Tensor, type_name
 from xg_runtime.ranks.call import Call
-from xg_runtime.ranks.mesh import Pending, current
+from xg_runtime.ranks.mesh import Pending, current, traced_mesh
 from xg_runtime.ranks.order import axis_of
 from xg_runtime.ranks.split_axis import cut, join
 
@@ -140,6 +140,13 @@ def _start(
     prepare: Callable[[int], Any] | None = None,
     finish: Callable[[Any], Any] = lambda result: result,
 ) -> Handle[Any]:
+    traced = traced_mesh()
+    if traced is not None:
+        ranks = traced.size(over)
+        if ranks == 1:
+            return Handle(_Done(x), lambda result: result)
+        payload = prepare(ranks) if prepare else x
+        return Handle(_Done(traced.run(kind, over, payload)), finish)
     mesh = current()
     ranks = mesh.size(over)
     if ranks == 1:

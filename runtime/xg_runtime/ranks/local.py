@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.mesh import current
+from xg_runtime.ranks.mesh import current, traced_mesh
 from xg_runtime.ranks.order import chunks_of, parts_of
 from xg_runtime.ranks.split_axis import width
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 def rank(over: str) -> int:
     """This rank's place along a mesh axis, from 0."""
-    return current().rank(over)
+    return (traced_mesh() or current()).rank(over)
 
 
 def size(over: str) -> int:
     """The number of ranks along a mesh axis."""
-    return current().size(over)
+    return (traced_mesh() or current()).size(over)
 
 
 def number() -> int:

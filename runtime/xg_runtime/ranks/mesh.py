@@ -6,7 +6,7 @@ axes is done in `collectives`, once for all meshes. `kinds` says what each colle
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Protocol, Self
@@ -15,6 +15,7 @@ from xg_runtime.errors import InputError, RunError
 from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.call import Call, Incoming, Outgoing
 from xg_runtime.ranks.comm_counters import CommCounters
+from xg_runtime.ranks.kinds import Kind
 
 
 class Pending(Protocol):
@@ -114,9 +115,40 @@ _CURRENT: ContextVar[Mesh | None] = ContextVar("mesh", default=None)
 _of_process: list[Mesh | None] = [None]
 
 
-def set_process_mesh(mesh: Mesh | None) -> None:
+class Traced(Protocol):
+    """The mesh of this process as code sees it while torch traces it."""
+
+    def rank(self, over: str) -> int:
+        """This rank's place along an axis, or along several."""
+        ...
+
+    def size(self, over: str) -> int:
+        """The number of ranks along an axis, or along several."""
+        ...
+
+    def run(self, kind: Kind, over: str, x: Tensor) -> Tensor:
+        """The result of a collective."""
+        ...
+
+
+# Whether torch traces the running code, which it cannot do unless a process has a mesh, and the
+# mesh that such code asks. A trace follows no context variable.
+_is_tracing: list[Callable[[], bool]] = [lambda: False]
+_traced: list[Traced | None] = [None]
+
+
+def set_process_mesh(
+    mesh: Mesh | None,
+    traced: Traced | None = None,
+    is_tracing: Callable[[], bool] = lambda: False,
+) -> None:
     """Set the mesh of every thread of this process that has no mesh of its own."""
-    _of_process[0] = mesh
+    _of_process[0], _traced[0], _is_tracing[0] = mesh, traced, is_tracing
+
+
+def traced_mesh() -> Traced | None:
+    """The mesh of code that torch traces; None for code that runs."""
+    return _traced[0] if _is_tracing[0]() else None
 
 
 def current() -> Mesh:
@@ -133,7 +165,7 @@ def current() -> Mesh:
 
 def check_mesh(sizes: Mapping[str, int]) -> None:
     """Raise InputError unless the mesh of the running rank has these sizes along these axes."""
-    mesh = current()
+    mesh = traced_mesh() or current()
     for axis, ranks in sizes.items():
         there = mesh.size(axis)
         if there != ranks:

@@ -40,6 +40,7 @@ from xg_runtime.ranks.messages import (
 )
 from xg_runtime.ranks.order import axis_of
 from xg_runtime.ranks.rank_mesh import RankMesh
+from xg_runtime.ranks.traced import TracedMesh
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,12 @@ class ProcessMesh(RankMesh):
         self._record = self._watched.record
         self._agreement = self._watched.agreement
         self._groups = self._all_groups(grid.joint_axes() if joint is None else joint)
+        names = {members: str(group.group_name) for members, group in self._groups.items()}
+        self._traced = TracedMesh(grid, self.place, names)
 
     def __enter__(self) -> ProcessMesh:
-        set_process_mesh(self)  # autograd runs code in threads of its own, without our context
+        # Autograd runs code in threads of its own, without our context.
+        set_process_mesh(self, self._traced, torch.compiler.is_compiling)
         return super().__enter__()
 
     def __exit__(

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias, TypeVar
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.collectives import Handle, start_all_reduce, start_reduce_scatter
 from xg_runtime.ranks.local import size
+from xg_runtime.ranks.mesh import traced_mesh
 from xg_runtime.ranks.split_axis import cut
 
 T = TypeVar("T", bound=Tensor)
@@ -45,13 +46,17 @@ class _Term:
         return prod(self.array.shape) * self.array.itemsize
 
 
+def _no_terms() -> list[_Term]:
+    return []  # `torch.compile` does not trace a call of `list[_Term]`
+
+
 @dataclass(slots=True)
 class _Bucket:
     """Terms of sums over one mesh axis, of one type and kind, in the order in which they came."""
 
     over: str
     is_cut: bool
-    terms: list[_Term] = field(default_factory=list[_Term])
+    terms: list[_Term] = field(default_factory=_no_terms)
     bytes: int = 0
 
     def put(self, term: _Term) -> None:
@@ -126,7 +131,7 @@ class Sums(dict[str, T]):
 
     def add(self, over: str, terms: Mapping[str, T]) -> None:
         """This rank's terms of gradients that are sums over the ranks of a mesh axis."""
-        held = _HELD.get()
+        held = None if traced_mesh() else _HELD.get()
         if held is not None:
             terms = held.with_earlier(terms)
         for name, term in terms.items():
@@ -137,7 +142,7 @@ class Sums(dict[str, T]):
 
         Most are not held for a last pass: whole terms take more room than slices of sums.
         """
-        held = _HELD.get()
+        held = None if traced_mesh() else _HELD.get()
         if held is not None:
             waiting = {n: term for n, (term, _) in terms.items() if n in self._waiting}
             now = held.with_earlier(waiting)

@@ -138,3 +138,50 @@ def test_torch_compile_leaves_it_as_it_is(alone: ModuleType) -> None:
         return torch.equal(slope(torch.compile(model, backend="eager")), slope(model))
 
     assert simulate({"N_T": 1}, run) == [True]
+
+
+TRACED = """\
+dim B, S, D = 8, D_ff = 16
+mesh N_A = 2
+block MLP(X [B, S, D]) -> Y [B, S, D] {
+    param γ, β [D] = ones, W_up [D, D_ff], b_up [D_ff], W_down [D_ff, D]
+    X -> LN(γ, β)                             : H [B, S, D]
+      -> •<=W_up -> ⊕<-BC(b_up) -> GELU -> •<=W_down
+      -> DO(0.5) -> ⊕<-X                      : Y
+}
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    X -> 2 × MLP as layers : Y
+}
+plan SP of MLP {
+    X, Y   [B, S/N_A, D]
+    H      [B, S, D]
+    W_up   [D, D_ff/N_A]
+    b_up   [D_ff/N_A]
+    W_down [D_ff/N_A, D]
+}
+plan FSDP of Net {
+    X [B/N_A, S, D]
+    * [_/N_A, ..] -> [..] again
+}
+"""
+
+
+@pytest.mark.usefixtures("warm_ranks")
+@pytest.mark.parametrize("plan", ["SP", "FSDP", None])
+def test_torch_compile_traces_what_ranks_send(plan: str | None, tmp_path: Path) -> None:
+    """Readable code under SP, kernels under FSDP; each collective by itself last."""
+    program = xg.compile(source=TRACED, plan=plan or "SP")
+    (tmp_path / "net.py").write_text(
+        program.source("torch", kernels=plan == "FSDP"), encoding="utf-8"
+    )
+    draw = np.random.default_rng(0)
+    one = xg.compile(source=TRACED)
+    arrays = dict(interpret.initial(one.graphs, 1)) | {"X": draw.standard_normal((2, 4, 8))}
+    options = {"module": str(tmp_path / "net.py"), "collectives": plan is None}
+    task = Task(f"{Path(__file__).with_name('rank_model.py')}:traced", options, arrays)
+    for answer in run_task(task, {"N_A": 2}, on="processes"):
+        found = dict(answer.arrays)
+        names = [name.removeprefix("run/") for name in found if name.startswith("run/")]
+        assert len(names) == (8 if plan is None else 12)
+        for name in names:
+            np.testing.assert_allclose(found[f"traced/{name}"], found[f"run/{name}"], 0, 1e-12)
