@@ -17,7 +17,10 @@ from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.kinds import Kind
 from xg_runtime.ranks.order import axis_of
 
+Ended = tuple[None, torch.Tensor]  # no handle to wait for, and the flat result
+
 _ops: Any = torch.ops  # its operators have no annotations
+_c10d: Any = _ops._c10d_functional
 
 
 class TracedMesh:
@@ -52,28 +55,45 @@ class TracedMesh:
 
     def run(self, kind: Kind, over: str, x: torch.Tensor) -> torch.Tensor:
         """The result of a collective, as `kinds` describes it."""
-        group, ranks, place = self.groups[self._key(over)], self.size(over), self.rank(over)
-        given = x.contiguous().to(CARRIERS.get(x.dtype, x.dtype))
-        c10d = _ops._c10d_functional
-        if kind.name in ("all_reduce", "all_reduce_max"):
-            op = "sum" if kind.sums else "max"
-            begun = c10d.all_reduce(given, op, group)
-        elif kind.name == "all_gather":
-            rows = given.reshape(1, *given.shape)
-            begun = c10d.all_gather_into_tensor(rows, ranks, group)
-        elif kind.name == "shift":
-            sent, taken = [0] * ranks, [0] * ranks
-            sent[(place + 1) % ranks] = taken[place - 1] = given.numel()
-            begun = c10d.all_to_all_single(given.reshape(-1), taken, sent, group)
-        elif kind.name == "all_to_all" or x.device.type == "cpu":
-            parts = [1] * ranks
-            begun = c10d.all_to_all_single(given, parts, parts, group)
-        else:
-            begun = c10d.reduce_scatter_tensor(given, "sum", ranks, group)
-        result = c10d.wait_tensor(begun)
-        if kind.name == "reduce_scatter" and x.device.type == "cpu":  # gloo's own takes longer
-            total = result[0]
-            for row in range(1, ranks):
-                total = total + result[row]
-            result = total
-        return result.reshape(kind.shape(tuple(x.shape), ranks)).to(x.dtype)
+        group = _TracedGroup(self.groups[self._key(over)], self.size(over), self.rank(over))
+        given = x.contiguous().reshape(-1).to(CARRIERS.get(x.dtype, x.dtype))
+        _, result = kind.begin(group, given)
+        return result.reshape(kind.shape(tuple(x.shape), group.ranks)).to(x.dtype)
+
+
+class _TracedGroup:
+    """A group as `kinds.Group` describes it, by operators that have ended when they return."""
+
+    def __init__(self, name: str, ranks: int, place: int) -> None:
+        self.name, self.ranks, self.place = name, ranks, place
+
+    def total(self, given: torch.Tensor) -> Ended:
+        return self._ended(_c10d.all_reduce(given, "sum", self.name))
+
+    def largest(self, given: torch.Tensor) -> Ended:
+        return self._ended(_c10d.all_reduce(given, "max", self.name))
+
+    def gather(self, given: torch.Tensor) -> Ended:
+        return self._ended(_c10d.all_gather_into_tensor(given, self.ranks, self.name))
+
+    def total_of_slices(self, given: torch.Tensor) -> Ended:
+        """Sum on CPUs in the order of the ranks, as `exchanges.sum_of_slices` does."""
+        if given.device.type != "cpu":
+            return self._ended(_c10d.reduce_scatter_tensor(given, "sum", self.ranks, self.name))
+        total, *terms = self.exchange(given)[1].reshape(self.ranks, -1).unbind()
+        for term in terms:
+            total = total + term
+        return None, total
+
+    def exchange(self, given: torch.Tensor) -> Ended:
+        lengths = [given.numel() // self.ranks] * self.ranks
+        return self._ended(_c10d.all_to_all_single(given, lengths, lengths, self.name))
+
+    def shift(self, given: torch.Tensor) -> Ended:
+        sent, taken = [0] * self.ranks, [0] * self.ranks
+        sent[(self.place + 1) % self.ranks] = taken[self.place - 1] = given.numel()
+        return self._ended(_c10d.all_to_all_single(given, taken, sent, self.name))
+
+    @staticmethod
+    def _ended(begun: torch.Tensor) -> Ended:
+        return None, _c10d.wait_tensor(begun)
