@@ -380,3 +380,22 @@ def test_words_that_do_not_go_with_one_picture(
     said = xg("build", "tiny.xg", *words)
     assert (said.code, message in said.err) == (2, True), said.err
     assert not (folder / "out").exists()
+
+
+def test_a_width_or_a_height_without_room_says_what_would_do(xg: Xg, folder: Path) -> None:
+    for option, other in (("--width", "--height"), ("--height", "--width")):
+        said = xg("build", "tiny.xg", "-o", "fig.svg", option, "21pt")
+        assert said.code == 1
+        needed = said.err.rpartition(f"6 points: {option} ")[2].strip()
+        assert needed.endswith("in"), said.err
+        assert xg("build", "tiny.xg", "-o", "fig.svg", option, needed).code == 0
+        assert other not in said.err
+
+
+def test_a_backward_figure_is_compact_where_it_would_not_fit(xg: Xg, folder: Path) -> None:
+    pictures: list[str] = []
+    for words in ([], ["--width", "9in"], ["--width", "3.3in"], ["--compact"]):
+        said = xg("build", "mlp", "--pass", "backward", "-o", "fig.svg", *words)
+        assert said.code == 0, said.err
+        pictures.append((folder / "fig.svg").read_text(encoding="utf-8"))
+    assert ["dW_down, db_down" in one for one in pictures] == [False, False, True, True]
