@@ -59,7 +59,8 @@ OFFERED = {
     "    X -> S : Y\n}\nplan P of Layer {\n    Y [B, D] ": {"again", "keep"},
     "    X -> S : Y\n}\nplan P of Layer {\n    schedule ": {"1F1B", "GPipe"},
     "    X -> S : Y\n}\nplan R = ": {"Q"},
-    "    X -> S : Y\n}\nuse GQA from ": {"llama", "mha"},
+    "    X -> S : Y\n}\nuse GQA from ": {"llama", "mha", "common"},
+    "    X -> S : Y\n}\nop Two(x) = 2*x\nop Four(x) = Two(": {"x", "Two"},
     "    X -> S : Y\n}\nblo": {"block", "plan"},
 }
 

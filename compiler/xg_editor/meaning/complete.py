@@ -392,6 +392,8 @@ class _Completer:
             return
         if self.item and self.item.type == "OP":
             yield from self._operands()
+            own = name_after(self.place.before, self.item, ("OP",))
+            yield from (op for op in self._ops() if op.name != own)
         yield from map(word_of_language, self._starts())
         yield from (named("argument", own) for own in self.own if self.last != "LSQB")
         if self.block and self.last in ("COMMA", "EQUAL"):
@@ -444,6 +446,12 @@ class _Completer:
                 if isinstance(node, ast.NodeUse) and node.instance and above:
                     detail = f"the same parameters as {node.operator.span.text}"
                     yield Completion(written_name(call), "call", detail)
+        yield from self._ops()
+        known = (_of_language(op) for op in ops.table().values() if not op.derived)
+        yield from in_order_of_use(known)
+
+    def _ops(self) -> Iterator[Completion]:
+        """Yield the operators that the file defines or takes from another one."""
         for op in self.module.ops:
             yield Completion(op.name.span.text, "operator", op.span.text.split("\n")[0])
         for use in self.module.uses:
@@ -451,8 +459,6 @@ class _Completer:
                 declaration = self.names.operator(self.module, taken.name)
                 if declaration and declaration.kind == "operator":
                     yield declared(declaration)
-        known = (_of_language(op) for op in ops.table().values() if not op.derived)
-        yield from in_order_of_use(known)
 
     def _words(self) -> Iterator[Completion]:
         """The words of the option in `if norm = pre | …`."""
