@@ -60,7 +60,7 @@ OFFERED = {
     "    X -> S : Y\n}\nplan P of Layer {\n    schedule ": {"1F1B", "GPipe"},
     "    X -> S : Y\n}\nplan R = ": {"Q"},
     "    X -> S : Y\n}\nuse GQA from ": {"llama", "mha", "common"},
-    "    X -> S : Y\n}\nop Two(x) = 2*x\nop Four(x) = Two(": {"x", "Two"},
+    "    X -> S : Y\n}\nop Two(x) = 2*x\nop Four(x) = x + ": {"Two"},
     "    X -> S : Y\n}\nblo": {"block", "plan"},
 }
 
