@@ -451,7 +451,8 @@ def factor_between(
     known += [f"{a}·{b}" for (a, m), (b, n) in pairs if abs(m * n - whole) < 1e-6 * whole]
     if not known and abs(whole - round(whole)) > 1e-6 * abs(whole):
         return None
-    text = f"{whole:.6g}" + (f" = {known[0]}" if known else "")
+    alike = [name for name in known if name in sizes] or known[:1]
+    text = f"{whole:.6g}" + (f" = {' or '.join(alike)}" if alike else "")
     if small and factor > 0:
         why = "a mean that is taken twice, or over the ranks where a sum belongs"
         return f"it is ours divided by {text}: {why}"
