@@ -79,6 +79,8 @@ FUNCTIONS: Final[dict[str, Map]] = {
     "max_last": lambda x: x.max(-1).values + x.amax(-1),
     "squeeze": lambda x: x[:, :1].squeeze(),
     "transposed": lambda x: x.mT,
+    "einsum": lambda x: torch.einsum("bsd,btd->bst", x, x.sin()),
+    "baddbmm": lambda x: torch.baddbmm(x, x @ x.mT, x.sin()),
     "constants": lambda x: (x - torch.tensor(SHIFT)) / torch.tensor(SCALE),
 }
 

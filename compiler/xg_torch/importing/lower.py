@@ -48,7 +48,7 @@ from xg_torch.importing.fixed import (
     Operand,
 )
 from xg_torch.importing.lowering import Dependent, Lowering, is_narrow
-from xg_torch.importing.rules_layout import blank, index_layout, laid_out
+from xg_torch.importing.rules_layout import MADE, blank, index_layout, laid_out
 from xg_torch.importing.rules_routing import batch_norm, chosen
 from xg_torch.importing.views import Model, ModelStep, ModelValue, SizeClasses, View, Weight
 
@@ -352,6 +352,13 @@ def lower(exported: Exported) -> Model:
         if not torn:
             return model
         whole |= torn
+
+
+def is_read(target: str) -> bool:
+    """Whether some rule reads a call of torch."""
+    name = base_name(target)
+    known = (*RULES, *layout.RULES, *FIXED, *FILLS, *IGNORED, *MADE, "index", "copy_")
+    return not target.startswith("aten.") or name in known or name.removesuffix("_") in known
 
 
 def _torn(model: Model, lowering: Lowering) -> frozenset[str]:

@@ -34,12 +34,13 @@ from xg_torch.importing.errors import (
     NotAnArchive,
     NotAnInput,
     NotLoaded,
+    NotSpoken,
     NotTraced,
     Unspeakable,
     first_line,
 )
 from xg_torch.importing.exported import Exported, read_graph, with_equal_sizes
-from xg_torch.importing.lower import lower
+from xg_torch.importing.lower import is_read, lower
 from xg_torch.importing.names import identifier, names_file
 from xg_torch.importing.proof import ModelComparison, Witness, part, prove
 from xg_torch.importing.views import Weight
@@ -288,14 +289,17 @@ def import_torch_module(
         try:
             with evaluating(module):
                 program = _export_module(module, inputs, named, features=features)
-                return import_program(
+                return _import_decomposed(
                     program,
-                    name,
-                    equal_sizes=True,
-                    first_output=first_output,
-                    config=config,
-                    saved=saved,
-                    module=run,
+                    lambda program: import_program(
+                        program,
+                        name,
+                        equal_sizes=True,
+                        first_output=first_output,
+                        config=config,
+                        saved=saved,
+                        module=run,
+                    ),
                 )
         except DiagnosticError as error:
             errors.append(error)
@@ -407,6 +411,40 @@ def exported_program(
         except Exception as error:
             reason = reason or error
     raise DiagnosticError.of(NotTraced(name, first_line(reason)))
+
+
+def _import_decomposed(
+    program: ExportedProgram, read: Callable[[ExportedProgram], Imported]
+) -> Imported:
+    """Read a program, if that is refused with some calls as torch's own decompositions."""
+    try:
+        return read(program)
+    except DiagnosticError as error:
+        refused = all(each.code == NotSpoken.code for each in error.diagnostics)
+        simpler = _decompose(program) if refused else None
+        if simpler is None:
+            raise
+        try:
+            return read(simpler)
+        except DiagnosticError:
+            raise error from None  # of the model's own calls
+
+
+def _decompose(program: ExportedProgram) -> ExportedProgram | None:
+    """The program with calls that no rule reads as torch's own decompositions, if it has some."""
+    import torch
+
+    called = {str(node.target): node.target for node in program.graph.nodes}
+    known: Any = torch.export.default_decompositions()
+    unread = [each for name, each in called.items() if not is_read(name)]
+    table = {each: known[each] for each in unread if each in known}
+    if not table:
+        return None
+    try:
+        with _silence():
+            return program.run_decompositions(table)
+    except Exception:  # of all kinds; the program as it is has a reason to report
+        return None
 
 
 @contextmanager
