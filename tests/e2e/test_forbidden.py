@@ -25,7 +25,7 @@ FORBIDDEN: Mapping[str, str] = {
     "pickle": "runs code when it is read, and recurses when it is written",
     "marshal": "reads code without a check",
     "shelve": "is pickle",
-    "subprocess": "nothing but the layout engine, ranks and xg itself is started",
+    "subprocess": "nothing but the layout engine, fontconfig, ranks and xg itself is started",
     "system": "nothing is started through a shell",
     "popen": "nothing is started through a shell",
     "socket": "nothing is sent or fetched",
@@ -38,6 +38,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/codegen/load.py", "exec"): "makes a module of code that was checked to be closed",
     ("xg/diagnostics/lazy_dataclass.py", "exec"): "makes methods from field names, as Python does",
     ("xg/figures/engines/engine.py", "subprocess"): "runs the layout engine",
+    ("xg/figures/draw/machine_fonts.py", "subprocess"): "asks fontconfig for the fonts",
     (
         "xg_pages/serve/server.py",
         "subprocess",
