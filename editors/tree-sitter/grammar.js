@@ -130,7 +130,11 @@ module.exports = grammar({
 
     // ---- documents ------------------------------------------------------------------------------
 
-    example: ($) => seq("example", optional(field("title", $.string)), "of", field("block", $.name), "{", optional(lines($, choice($.givens, $.expect))), "}"),
+    example: ($) => seq("example", optional(field("title", $.string)), "of", field("block", $.name), "{", optional(lines($, choice($.givens, $.expect, $.stored))), "}"),
+    stored: ($) => choice(
+      seq("given", "from", $.string),
+      seq("expect", "from", $.string, optional(seq(choice("±", "+/-"), $.expression)), optional($.string)),
+    ),
     givens: ($) => seq("given", list($.given)),
     given: ($) => seq($.path, "=", $.expression),
     expect: ($) => seq(
