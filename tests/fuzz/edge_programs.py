@@ -265,6 +265,10 @@ class Author:
         self.world.tags.update({tag} - {""})
         return value
 
+    def may_be_param(self, shape: Shape) -> bool:
+        """Whether a parameter can have this shape: one without elements is refused."""
+        return all(map(self.world.length, shape))
+
     def param(self, shape: Shape) -> Value:
         """A new parameter, which no line but one reads."""
         self.params.append(Value(f"w{len(self.params)}", shape))
@@ -336,8 +340,10 @@ class Author:
     def bias(self) -> None:
         """A parameter that is added to what may be a view."""
         if x := self.some(2):
-            w = self.param(x.shape[self.random.randrange(1, len(x.shape)) :])
-            self.add(f"{x.name} -> {self.random.choice('⊕⊙⊕')}<-BC({w.name})", x.shape)
+            shape = x.shape[self.random.randrange(1, len(x.shape)) :]
+            sign = self.random.choice("⊕⊙⊕")
+            if self.may_be_param(shape):
+                self.add(f"{x.name} -> {sign}<-BC({self.param(shape).name})", x.shape)
 
     def window(self) -> None:
         """Windows of an axis, a kernel behind them, and sometimes their sum."""
@@ -381,10 +387,10 @@ class Author:
     def after_view(self, x: Value) -> Value:
         """Something that a kernel may do in place."""
         how = self.random.choice(("bias", "bias", "self", "tanh", "ReLU", "S", "LN", "none"))
-        if how == "bias":
+        if how == "bias" and self.may_be_param(x.shape[1:]):
             w = self.param(x.shape[1:])
             return self.add(f"{x.name} -> ⊕<-BC({w.name})", x.shape, "adds after views")
-        if how == "self":
+        if how in ("self", "bias"):
             return self.add(f"{x.name} -> ⊕<-{x.name}", x.shape, "adds after views")
         if how == "none" or (how == "LN" and x.shape[-1] == "1"):
             return x

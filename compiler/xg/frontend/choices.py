@@ -302,6 +302,31 @@ def _check_operators(project: Project) -> None:
         raise DiagnosticError.of(*refused.problems) from None
 
 
+class _Waiting:
+    """The choices that a block has yet to meet, in order.
+
+    A choice is found by one of its words, so that settings look at those alone that they may meet.
+    """
+
+    def __init__(self, choices: Iterable[Choice]) -> None:
+        self.choices = dict(enumerate(choices))
+        self.by_word: dict[tuple[str, str | int] | None, list[int]] = {}
+        for number, choice in self.choices.items():
+            self.by_word.setdefault(next(iter(choice.items()), None), []).append(number)
+
+    def take_first(self) -> Choice:
+        """Remove the first choice and return it."""
+        return self.choices.pop(next(iter(self.choices)))
+
+    def leave_out(self, settings: Settings) -> None:
+        """Remove the choices that these settings meet."""
+        met = settings.items()
+        for word in (*met, None):
+            for number in self.by_word.get(word, ()):
+                if number in self.choices and self.choices[number].items() <= met:
+                    del self.choices[number]
+
+
 class _Checker:
     """Types blocks of a project until each has met its combinations.
 
@@ -326,7 +351,7 @@ class _Checker:
         }
         self.default = {name: words[0] for name, words in self.options.items()}
         self.waiting = {
-            block.span: choices_of(block, self.options, settings)
+            block.span: _Waiting(choices_of(block, self.options, settings))
             for module in modules
             for block in module.blocks
         }
@@ -367,13 +392,13 @@ class _Checker:
         """Type these blocks, callers first, and with them what they call."""
         for entry in entries:
             block = named_block(self.project, entry).span
-            while self.waiting[block] and not self.is_hopeless:
-                self._meet(entry, self.waiting[block].pop(0))
+            while self.waiting[block].choices and not self.is_hopeless:
+                self._meet(entry, self.waiting[block].take_first())
         seen: set[Span] = set()
         while reached := [block for block in self.entries if block not in seen]:  # meeting adds
             seen.update(reached)
             for block in reached:
-                for choice in self.waiting[block]:
+                for choice in tuple(self.waiting[block].choices.values()):
                     if choice.keys() <= self.options.keys() and not self.is_hopeless:
                         self._meet(self.entries[block], choice)
         self._meet_demands()
@@ -387,8 +412,8 @@ class _Checker:
                 self._meet(self.own.get(block, self.entries[block]), choice)
 
     def _meet(self, entry: str, choice: Choice) -> None:
-        waiting, turn = self.waiting.values(), len(self.met)
-        together = joined(choice, waiting, self.options.keys(), turn)
+        waiting = (tuple(each.choices.values()) for each in self.waiting.values())
+        together = joined(choice, waiting, self.options.keys(), len(self.met))
         settings = {**self._settings(entry), **together}
         try:
             typed, mistakes = self.typer.partly(entry, settings, unresolved=self.is_partial)
@@ -408,12 +433,10 @@ class _Checker:
         all_settings = {**self.default, **self.settings, **together}
         if self.options.keys() - self.settings.keys() and not self.is_partial:
             self.demands.read(typed, {name: str(all_settings[name]) for name in self.options})
-        met = all_settings.items()
         for block in {graph.span for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
             if block not in self.apart or block == typed.main.span:
-                waiting = self.waiting[block]
-                self.waiting[block] = [each for each in waiting if not each.items() <= met]
+                self.waiting[block].leave_out(all_settings)
 
     def _settings(self, block: str) -> Settings:
         if block == self.asked:
