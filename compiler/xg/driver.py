@@ -285,7 +285,7 @@ class Program:
     def render(
         self, view: View = "forward", format: Format = "svg", *, theme: ThemeName = "light"
     ) -> bytes:
-        """Draw a figure, with a warning if something is missing in it, such as a letter."""
+        """Draw a figure; warn if it lacks something, such as a letter that no font has."""
         from xg.figures import pictures  # see figure
 
         drawn = pictures(self.figure(view), (format,), theme)

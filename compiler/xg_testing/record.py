@@ -218,7 +218,7 @@ def collectives(program: Program) -> Iterator[str]:
 
 
 def _hashes(program: Program, *, whole: bool) -> Iterator[tuple[str, str]]:
-    """Yield each kind of output with a hash of what it says."""
+    """Yield each kind of output with a hash of its content."""
     for view in program.views:
         yield f"figure.{view}", _hash(dot(program.figure(view, legend=False), "light"))
     for name, backend in backends().items() if whole and not program.stages else ():

@@ -26,8 +26,8 @@ Key = tuple[bool, int, int]  # whether it is a gradient, the stage that sends it
 class Message:
     """The output or the gradient of one cell, from one rank to another.
 
-    `tick` is when its cell ends. The first message of a step on its way `opens` it: it also tells
-    the shape, which all later ones share.
+    `tick` is when its cell ends. The first message of a step between two stages `opens` the way: it
+    also sends the shape, which all later messages share.
     """
 
     tick: int
@@ -88,7 +88,7 @@ def actions(orders: Orders) -> tuple[Actions, ...]:
 
 
 def check_actions(every: Sequence[Actions]) -> None:
-    """Raise Impossible unless the ranks come to their end though sends block.
+    """Raise Impossible unless all ranks can finish even if sends block.
 
     Each message needs one send and one receive. A cell starts after the message that it needs has
     come. A batch ends once all of its messages are posted on both ranks, and blocks until then.
@@ -188,7 +188,7 @@ def _matches(current: Sequence[Cell | Batch | None], passed: Set[Message]) -> It
 
 
 def _needed(cell: Cell, rank: int, ranks: int, turns: int) -> Iterator[Key]:
-    """Yield what a cell needs of another rank."""
+    """Yield what a cell needs from another rank."""
     stage = cell.stage(rank, ranks)
     before = stage + 1 if cell.backward else stage - 1
     if cell.sends and ranks > 1 and 0 <= before < ranks * turns:

@@ -149,7 +149,7 @@ COMMANDS = {
 
 
 def count_calls(words: list[str]) -> int:
-    """The calls of functions that a command makes."""
+    """The number of function calls that a command makes."""
     profile = cProfile.Profile()
     code = profile.runcall(main, words)
     assert code == 0

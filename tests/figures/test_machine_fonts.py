@@ -1,4 +1,4 @@
-"""Characters that the bundled font lacks: drawn in a font of the machine, or missed by name."""
+"""Characters that the bundled font lacks: drawn in a font of the machine, or named in a warning."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def refusals(model: nn.Module) -> str:
 
 
 class NoGradient(Two):
-    """A layer whose result has no gradient, and one in the middle of that which has."""
+    """A layer under `no_grad`, and inside it one under `enable_grad`."""
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.no_grad():
@@ -127,7 +127,7 @@ class Doubled(Tripled):
 
 
 class Custom(Two):
-    """A layer behind a function of the user's own."""
+    """A layer after a function of the user's own."""
 
     def __init__(self, function: type[Tripled]) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ def test_hooks_change_gradients() -> None:
 
 
 class Below(nn.Module):
-    """Another function of short texts than of long ones."""
+    """Compute something else for short texts than for long ones."""
 
     def __init__(self, bound: int) -> None:
         super().__init__()

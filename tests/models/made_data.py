@@ -102,7 +102,7 @@ def clouds(draw: Generator, count: int, width: int = 32) -> Arrays:
 
 
 def repeated(draw: Generator, count: int, length: int = 4, width: int = 16) -> Arrays:
-    """Vectors that are to be given back."""
+    """Vectors to reproduce."""
     rows = draw.normal(0.0, 1.0, (count, length, width))
     return {"X": rows, "t": rows}
 

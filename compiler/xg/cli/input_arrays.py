@@ -197,7 +197,7 @@ def _config_of(found: weights.Weights) -> Path:
 def of_block(known: Names, project: Project, draft: IRProgram, settings: Settings) -> Names:
     """Return the names of one block of the file: the model's names below the call of it.
 
-    A file that says more of the block's parameters than of the model's is the block's own.
+    A file that names more of the block's parameters than of the model's belongs to the block.
     """
     last = project.main.blocks[-1].name.name if project.main.blocks else None
     if last in (None, draft.main.block):
@@ -218,7 +218,7 @@ def of_block(known: Names, project: Project, draft: IRProgram, settings: Setting
 
 
 def _lines_of(known: Names, program: IRProgram) -> int:
-    """How many lines of a file of names are about parameters of a program."""
+    """Return how many lines of a names file are about a program's parameters."""
     paths = [path for path, *_ in param_specs(program)]
     return sum(
         any(rename.fits(param, path) for param in line.params for path in paths)
@@ -229,7 +229,7 @@ def _lines_of(known: Names, program: IRProgram) -> int:
 def call_path(graphs: IRProgram, block: str, *, repeated: bool = False) -> str | None:
     """The path of the first call of a block: ``bert``, ``model.encoder``.
 
-    It leads through no repeat, unless it may be `repeated`.
+    Without `repeated`, the path does not lead through a repeat.
     """
 
     def below(site: CallSite) -> Iterator[CallSite]:

@@ -156,7 +156,7 @@ def _views(program: Program, wanted: Wanted) -> Sequence[View]:
 
 
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
-    """Return a figure; of a backward pass for a given width the first form that fits.
+    """Return a figure: for a backward pass with a width, the first form that fits.
 
     Raises TooNarrow if none does.
     """
@@ -277,7 +277,7 @@ _SIGN_WITHIN: Final = 4096  # bytes
 
 
 def _without_release(data: bytes) -> bytes:
-    """A module without the release of xg in its head, which changes when nothing else does."""
+    """Return a module without xg's release in its header, which changes when nothing else does."""
     return re.sub(rb"\nCompiled by xg \S+ from ", b"\nCompiled by xg from ", data, count=1)
 
 

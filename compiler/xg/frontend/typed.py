@@ -291,7 +291,7 @@ class ProjectTyper:
 
 @dataclass(slots=True)
 class BlockTypers:
-    """Types several blocks of a project; blocks with the same settings share what they call."""
+    """Type several blocks of a project; blocks with the same settings share what they call."""
 
     project: Project
     typers: dict[frozenset[tuple[str, str | int]], ProjectTyper] = field(

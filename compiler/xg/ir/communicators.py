@@ -1,9 +1,9 @@
 """The communicators of a program: the groups of ranks that call collectives together.
 
-All ranks of a group have to make it at the same time, and a transport may tell two groups apart by
-their order only. If ranks made groups when they first use them, the stages of a pipeline would make
-theirs in different orders, and one rank's group would meet another rank's. So the groups are data:
-every rank makes those of `IRProgram.communicators` before its program starts, in that order.
+All ranks of a group have to make it at the same time, and a transport may only tell two groups
+apart by their order. If ranks made groups when they first use them, the stages of a pipeline would
+make theirs in different orders, and one rank's group would meet another rank's. So the groups are
+data: every rank makes those of `IRProgram.communicators` before its program starts, in that order.
 
 A communicator is named by the mesh axes that it spans, ``N_D*N_T``: each rank is in one group of
 it. A group is named by its communicator and its members.

@@ -54,7 +54,7 @@ def saved_names(program: IRProgram, key: str) -> dict[Value, str]:
 
 @dataclass(slots=True)
 class _ProgramNames:
-    """The names of the values of each graph that somebody asked for.
+    """The names of the values of each graph, made on request.
 
     A piece of the entry shares values with it, which have the names that they have there:
     `siblings` are the keys of graphs that are made of one block. `functions` are names of the
@@ -93,7 +93,7 @@ def _program_names(program: IRProgram) -> _ProgramNames:
 
 
 def _place(graph: Graph) -> tuple[int, int]:
-    """Where the file has the block that a graph, or a piece of it, is made of."""
+    """Where in the file the block of a graph is."""
     return graph.file, graph.span.start
 
 

@@ -74,15 +74,15 @@ def _transpose_move(attrs: Attrs) -> Mapping[str, Gradient]:
 
 
 def inputs_again(graph: Graph) -> tuple[Value, ...]:
-    """Return the inputs of a graph that a plan has its callers make again."""
+    """Return the inputs of a graph that a plan makes its callers recompute."""
     return tuple(v for v in graph.inputs if graph.memory.get(str(v.name)) == "again")
 
 
 def steps_again(value: Value, makers: Mapping[Value, Step]) -> tuple[Apply, ...]:
-    """List the steps that make an operand of a call again, the last one first.
+    """List the steps that recompute an operand of a call, the last one first.
 
-    A gather runs again on the part that the caller keeps. Without a gather, the operator runs again
-    that makes it. A sum over ranks is as large as its terms, so it is kept.
+    A gather runs again on the shard that the caller keeps. Without a gather, the operator that
+    makes the operand runs again. A sum over ranks is as large as its terms, so it is kept.
     """
     steps: list[Apply] = []
     is_gathered = False

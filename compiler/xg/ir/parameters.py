@@ -257,7 +257,7 @@ def ignored(program: IRProgram, value: Value) -> int | None:
 
 
 def readers(program: IRProgram, value: Value) -> Iterator[tuple[Apply, str]]:
-    """Yield the operators that read an input, or integers that are a part of it, and as what."""
+    """Yield each operator that reads an input, or integers taken from it, and as which operand."""
     places = {(program.entry, value): None}
     queue = list(places)
     for key, held in queue:  # grows on the way

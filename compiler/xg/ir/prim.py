@@ -188,12 +188,12 @@ def sign(x: Expr) -> Expr:
 
 
 def floor(x: Expr) -> Expr:
-    """The largest whole number that is not larger; no gradient goes through."""
+    """The largest integer up to x; no gradient goes through."""
     return unary("floor", x)
 
 
 def nearest(x: Expr) -> Expr:
-    """The nearest whole number, of two the even one; no gradient goes through."""
+    """The nearest integer, with ties to the even one; no gradient goes through."""
     return unary("round", x)
 
 
@@ -292,7 +292,7 @@ def log_sum_exp(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -
 
 
 def cumsum(x: Expr, axis: int, *, backwards: bool = False) -> Expr:
-    """Sum of each position of an axis and all before it; `backwards` of all after it."""
+    """Running sum along an axis; with `backwards`, from its end."""
     return Expr("cumsum", (x,), x.shape, "float", (("axis", axis), ("backwards", backwards)))
 
 
@@ -480,7 +480,7 @@ def softplus(x: Expr) -> Expr:
 
 
 def log_one_plus_exp(x: Expr) -> Expr:
-    """``log(1 + exp(x))``, exact where it is small too."""
+    """``log(1 + exp(x))``, also exact for small results."""
     # At 0 the first term has slope 1/2, the second 0: the sum has the sigmoid's.
     return maximum(x, 0.0) + log1p(exp(minimum(x, -x)))
 
@@ -546,7 +546,7 @@ def top(x: Expr, count: Dim) -> Expr:
 
 
 def arg_max(x: Expr, axis: int) -> Expr:
-    """Where the largest of an axis is, which stays with length 1; of equals the first."""
+    """Place of the largest number of an axis, which keeps length 1; ties go to the first."""
     gone = axis % x.rank
     last = [*(i for i in range(x.rank) if i != gone), gone]
     back = sorted(range(x.rank), key=lambda i: last[i])

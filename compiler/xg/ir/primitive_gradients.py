@@ -44,7 +44,7 @@ from xg.ir.scalar import Scalar, as_scalar
 Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]
 
-# No gradient goes on.
+# No gradient goes through these.
 STOPPING: Final = frozenset({"as_float", "stop", "top", "earlier", *RANDOM}) | STEPS
 UNIT: Final = 2.0**-10  # in which equal maxima are counted
 

@@ -264,7 +264,7 @@ class _GraphRules:
                 yield f"gives {TensorType(out.shape)}, but {_name(value)} is {types[value]}"
 
     def _differentiates(self, step: Apply) -> Iterator[str]:
-        """A gradient of a loss reads the loss, which is one number, and what it is taken by."""
+        """A gradient reads a loss, which is one float, and its variables."""
         count, types = step.op.differentiates, self.graph.types
         if count and (types[step.inputs[0]].shape or not types[step.inputs[0]].is_float):
             yield f"is a gradient of {_name(step.inputs[0])}, which is not one float"

@@ -17,7 +17,7 @@ def configure(use: Use) -> Attrs:
 
 
 def forward(x: Expr, *, axis: int, backwards: bool = False) -> Expr:
-    """Each position of the axis, and all before it."""
+    """The sum of each position of the axis and all before it."""
     return cumsum(x, axis, backwards=backwards)
 
 

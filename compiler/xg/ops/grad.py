@@ -1,6 +1,6 @@
 """The derivative of a scalar with respect to edges and parameters of its block.
 
-``grad[x](loss)`` is one node. When the block has its shapes, `xg.passes.infer.gradients` gives it a
+``grad[x](loss)`` is one node. Once shapes are known, `xg.passes.infer.gradients` gives it a
 body: the primitives of the backward pass between the loss and x. Until then it is the operator
 below, which knows shapes and errors, and whose body is zeros.
 """

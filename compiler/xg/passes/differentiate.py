@@ -392,7 +392,7 @@ def _operator(term: Term) -> Op:
 # by the steps of the forward pass: the same operators on the same numbers, drawing the same random
 # ones, so that every gradient is the same to the last bit.
 #
-# Of an input the caller computes it again, and hands it to the backward pass of the call.
+# The caller recomputes an input, and hands it to the backward pass of the call.
 
 
 def recompute(program: IRProgram) -> IRProgram:
@@ -461,7 +461,7 @@ def memories(graph: Graph) -> dict[Value, Memory]:
 
 @dataclass(slots=True)
 class _Again:
-    """Writes one backward pass once more.
+    """Rewrite one backward pass so that it recomputes values.
 
     `moved` are the graphs that move running statistics. The caller makes `inputs` again if a step
     reads them, and this graph makes `operands` again for the backward passes of its calls.

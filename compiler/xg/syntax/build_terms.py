@@ -278,7 +278,7 @@ class TermBuilder:
         return None if token is None else self._string(token)
 
     def _string(self, token: Token) -> ast.Text:
-        """A text without its quotes that has to be there."""
+        """A text without its quotes, from a token that cannot be missing."""
         span = self._span(token)
         value = span.text[1:].removesuffix('"')
         if len(value) > LabelLength.maximum:

@@ -581,7 +581,7 @@ _PLAN_HEAD: Final = re.compile(r'plan\s+(\w+(?:\s+"[^"]*")?)\s*(\{.*)')
 
 
 def _plan_without_block(stop: Stop) -> Repair | None:
-    """`plan DP {`, which does not say of which block."""
+    """`plan DP {`, which names no block."""
     if stop.statement is None or stop.statement.type != "PLAN" or stop.token.type != "LBRACE":
         return None
     head = _PLAN_HEAD.match(stop.source.line_text(stop.here.line)[:_LINE].strip())

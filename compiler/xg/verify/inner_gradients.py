@@ -20,7 +20,7 @@ from xg_runtime.module import Array, Arrays
 def inner_rows(
     program: IRProgram, params: Arrays, inputs: Arrays, seed: int
 ) -> tuple[gradcheck.Row, ...]:
-    """A row for each variable of each `grad`; in calls of one graph, of the first one."""
+    """A row for each variable of each `grad`; if a graph is called often, of its first call."""
     takers = {key for key, graph in program.graphs.items() if any(map(_is_taken, graph.steps))}
     if not takers:
         return ()

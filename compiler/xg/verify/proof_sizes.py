@@ -492,7 +492,7 @@ class _Search:
     def _is_valid(self, primes: Numbers, *, apart: bool = False) -> bool:
         """Whether bounds hold (S and S_max), means and loops are over enough, and axes differ.
 
-        A length that is settled is as it is: it must not keep other lengths from being small.
+        A settled length cannot change, so it must not keep other lengths from being small.
         """
         numbers = self._values(primes)
         bounded = all(

@@ -376,7 +376,7 @@ class _Completer:
     # ---- values ----------------------------------------------------------------------------------
 
     def _bracketed(self) -> Iterator[Completion]:
-        """Sizes, the axes of a node; in the brackets of `grad` values."""
+        """Yield sizes or the axes of a node; in the brackets of `grad`, yield values."""
         bracket = open_bracket(self.place.before)
         node = self.place.before[bracket - 1] if bracket else ""
         is_grad = node == "grad" and self.reach.is_operator("grad")

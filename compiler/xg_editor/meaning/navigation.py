@@ -245,7 +245,7 @@ class _Finder:
         return False
 
     def _is_variable(self) -> bool:
-        """Return whether the brackets around are those of `grad`, which name values."""
+        """Return whether the place is in the brackets of `grad`, which name values."""
         node = next((t for t in self.around if isinstance(t, ast.NodeUse | ast.Call)), None)
         if node is None or node.operator.name != "grad":
             return False

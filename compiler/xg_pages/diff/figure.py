@@ -35,9 +35,9 @@ from xg_pages.diff.compare import (
 
 # Ghosts: what only the first of two programs has, drawn into the figure of the second.
 #
-# A node is the same in both figures if it has the same id. An arrow that a way through new nodes
-# replaces has no ghost, and a new one is not marked if it only passes a ghost by, or if it leads to
-# a new node, which is marked itself, and its tensor went elsewhere before.
+# A node is the same in both figures if it has the same id. An arrow that a path through new nodes
+# replaces has no ghost. A new arrow is not marked if it only bypasses a ghost. Neither is one
+# to a new node from a tensor that had another use, because the node itself is marked.
 
 
 Pair = tuple[str, str]

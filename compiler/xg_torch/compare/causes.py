@@ -273,7 +273,7 @@ def _cross_entropy(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]
 
 
 def counted_targets(step: FlatStep, arrays: Sequence[Array]) -> Array:
-    """Which targets of a cross-entropy count: those that it neither ignores nor weighs with 0."""
+    """Which targets a cross-entropy counts: it neither ignores them nor weights them with 0."""
     _, t, *weights = arrays
     ignore = step.attrs["ignore"]
     counts = np.ones(t.shape, bool)
@@ -433,9 +433,9 @@ def _again(edge: FlatEdge, later: Sequence[FlatStep], changed: dict[FlatEdge, Ar
 def factor_between(
     theirs: Array, ours: Array, sizes: Mapping[str, int], tolerance: float
 ) -> str | None:
-    """The sentence where theirs is ours times a size, a product of two, or a whole number.
+    """The sentence if theirs is ours times a size, a product of two, or an integer.
 
-    Of another number nothing follows: a single result always is some number times ours.
+    Nothing follows from another number: a single result always is some number times ours.
     """
     norm = float((ours**2).sum())
     if not norm or theirs.shape != ours.shape or not np.isfinite(theirs).all():

@@ -524,7 +524,7 @@ def all_inputs(program: Program, given: Arrays, seed: int, ranks: int = 1) -> Ar
 
 
 def uneven_targets(shape: tuple[int, ...], ranks: int) -> Array:
-    """Choose targets to ignore, more of them the further behind on each axis.
+    """Choose targets to ignore, more of them toward the end of each axis.
 
     So `ranks` that share an axis have different numbers of targets that count, and each has some.
     """

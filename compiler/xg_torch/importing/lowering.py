@@ -190,7 +190,7 @@ class Lowering:
         self.steps: list[ModelStep] = []
         self.producer: dict[ModelValue, ModelStep] = {}
         self.weights: dict[ModelValue, Weight] = {}
-        self.tables: dict[str, str] = {}  # constants of numbers with a point, and their names
+        self.tables: dict[str, str] = {}  # float constants, and their names
         self.buffers: dict[str, str] = {}  # saved ones by their constants: names in the model
         self.joined: dict[ModelValue, tuple[View, ...]] = {}  # what was put together, as seen
         self.laid_out: dict[ModelValue, View] = {}  # numbers of pairs, before they were

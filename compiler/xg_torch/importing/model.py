@@ -175,7 +175,7 @@ def import_read(
 def _with_one_type(
     params: Mapping[str, Array], weights: Mapping[str, Weight], exported: Exported
 ) -> dict[str, Array]:
-    """The parameters, tables of constants in the element type of the trained ones."""
+    """The parameters, with constant tables in the element type of the trained ones."""
     own = {each.target for each in exported.entries if each.kind == "parameter"}
     kinds = {array.dtype for path, array in params.items() if weights[path].source in own}
     kind = next(iter(kinds)) if len(kinds) == 1 else None
@@ -186,7 +186,7 @@ def _with_one_type(
 
 
 def _describe_limits(exported: Exported, names: Mapping[str, str], proof: ModelComparison) -> str:
-    """The sizes that a diagram holds for, where these are not all.
+    """The sizes that a diagram holds for, if it doesn't hold for all.
 
     torch never traces a size of 0 or 1, so only the module itself shows what it computes there.
     """
@@ -241,7 +241,7 @@ def trace(
 def _separate_inputs(
     inputs: tuple[Tensor, ...], named: Mapping[str, Tensor]
 ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-    """Inputs of which no two are one tensor, which torch would trace as one input."""
+    """Copy inputs that are the same tensor: torch would trace them as one input."""
     seen: set[int] = set()
 
     def copied(x: Tensor) -> Tensor:
@@ -416,7 +416,7 @@ def exported_program(
 def _import_decomposed(
     program: ExportedProgram, read: Callable[[ExportedProgram], Imported]
 ) -> Imported:
-    """Read a program, if that is refused with some calls as torch's own decompositions."""
+    """Read a program; if that fails, decompose some calls as torch does."""
     try:
         return read(program)
     except DiagnosticError as error:
@@ -427,7 +427,7 @@ def _import_decomposed(
         try:
             return read(simpler)
         except DiagnosticError:
-            raise error from None  # of the model's own calls
+            raise error from None  # the error that names the model's own calls
 
 
 def _decompose(program: ExportedProgram) -> ExportedProgram | None:

@@ -1,7 +1,7 @@
-"""A module in memory run by itself: what an import is compared with, where the module is there.
+"""Run a module in memory, so that its import can be compared with the module itself.
 
 The exported program knows no `backward` of an `autograd.Function`, no hook, and no branch that was
-not taken, so agreement with it says nothing of them.
+not taken, so agreement with it says nothing about them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ModuleRun:
     def run(
         self, exported: Exported, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
     ) -> list[Tensor]:
-        """The outputs in float64 of inputs, parameters and buffers by their names in the program.
+        """Return the outputs in float64 for inputs, parameters and buffers, by their names there.
 
         Raises NotReplayed if the module can't be run so.
         """

@@ -128,7 +128,7 @@ def unround(number: float, tolerance: float = ROUNDED) -> float:
 OLDEST: Final = 11  # the first operator set that is converted
 CURRENT: Final = 13  # the operator set from which axes and softmax mean what they mean today
 PACKAGES: Final = ("onnx", "torch")
-# Of axes that have no name: two of them are two sizes.
+# Names that exporters give to axes without one: two such axes are two sizes.
 NO_NAMES: Final = frozenset({"", "?", "*", "-1", "none", "unk", "unknown", "dynamic"})
 
 
@@ -214,7 +214,7 @@ def from_proto(proto: Any, file: str) -> OnnxModel:  # noqa: ANN401 - a ModelPro
 
 
 def _convert(proto: Any, file: str) -> Any:  # noqa: ANN401 - a ModelProto
-    """The same model in an operator set that is read; its own is what the reference runs."""
+    """The same model in an operator set that rules read; the reference runs its own one."""
     from onnx import version_converter
 
     try:
@@ -246,7 +246,7 @@ def _input(info: Any, file: str) -> OnnxInput:  # noqa: ANN401 - a ValueInfoProt
 
 
 def _axis(dim: Any) -> int | str | None:  # noqa: ANN401 - a Dimension
-    """The length of an axis, its name, or None where an exporter writes that it knows neither."""
+    """The length of an axis, its name, or None if the exporter knew neither."""
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value > 0 else None
     return None if dim.dim_param.lower() in NO_NAMES else dim.dim_param

@@ -356,7 +356,7 @@ class LiveModule(Protocol):
         ...
 
     def own_gradients(self) -> list[str]:
-        """The parts of it that may have a gradient of their own."""
+        """The parts of the module that may have a gradient of their own."""
         ...
 
 

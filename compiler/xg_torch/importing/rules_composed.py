@@ -412,7 +412,7 @@ def _square(lowering: Lowering, x: Number, y: Number) -> Formula:
 
 
 def squared_error(lowering: Lowering) -> Known:
-    """`mse_loss`: MSE where it gives one number."""
+    """`mse_loss`: MSE if it gives one number."""
     if lowering.integer_of("reduction", 1) == 0:
         return _square(lowering, _number(lowering, "self"), _number(lowering, "target"))
     return mean_squared_error(lowering)

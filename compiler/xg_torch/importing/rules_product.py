@@ -363,7 +363,7 @@ def _rows(lowering: Lowering, ids: View, table: ModelValue, width: Size) -> View
 
 
 def softmax(lowering: Lowering) -> View:
-    """Softmax over the last axis, or over one that is turned to be the last."""
+    """Softmax over the last axis, or over one that is moved to the end."""
     view = _scores(lowering)
     place = place_of(lowering, "dim", len(view.axes))
     if place != len(view.axes) - 1:
@@ -471,7 +471,7 @@ def reduce_axes(
         view = lowering.materialize(view)
     if not any(view.axes[place] for place in axes):
         kept = [each for place, each in enumerate(view.axes) if keep or place not in axes]
-        return view.with_axes(kept)  # axes of length 1 alone: there is nothing to add up
+        return view.with_axes(kept)  # only axes of length 1: there is nothing to add up
     gone = [view.base.index(view.axes[place]) for place in axes if view.axes[place]]
     rest = [place for place in range(len(view.base)) if place not in gone]
     value = lowering.emit(

@@ -114,8 +114,8 @@ def make_group(
     """Make this process's group of a communicator; every process makes one at the same time.
 
     By default all processes make every group, and torch names groups by their number. Here the
-    groups of a communicator share all ranks among them, so that each rank makes its own only, and
-    torch names it by its members: a mesh of 512 ranks takes three calls instead of hundreds.
+    groups of a communicator share all ranks among them, so each rank only makes its own, and torch
+    names it by its members: a mesh of 512 ranks takes three calls instead of hundreds.
 
     gloo connects the members now. NCCL does so in the first collective, and waits there for all of
     them: stages of a pipeline, which begin with different ones, could wait for each other. So the

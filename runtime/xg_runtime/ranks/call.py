@@ -10,7 +10,7 @@ from xg_runtime.errors import InputError
 from xg_runtime.ranks.array_ops import Tensor, is_array, type_name
 from xg_runtime.ranks.kinds import Kind
 
-# The element types that are sent from rank to rank; a head says which by its place.
+# The element types that ranks can send; a head gives the index of one.
 SENT_TYPES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
 
 
@@ -62,8 +62,8 @@ class Form:
 class Outgoing:
     """A tensor for the rank at a place along an axis.
 
-    All that goes one way under one `name` has one form. The message that `opens` it tells the
-    receiver the form, which costs it a look at the message; later ones need none.
+    All messages to one rank under one `name` have the same form. The message that `opens` the name
+    also sends the form, for which its receiver has to wait. Later messages don't need this.
     """
 
     x: Tensor

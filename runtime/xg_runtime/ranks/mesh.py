@@ -81,8 +81,8 @@ class Mesh(Protocol):
     ) -> Exchange:
         """Post messages to and from other ranks along an axis, all at once.
 
-        They need not end before all of them are posted on their other ranks, and later exchanges
-        may wait for that. Sent tensors may change afterwards.
+        A message may wait until its other rank has posted it too, and later exchanges may wait for
+        that. Sent tensors may change afterwards.
         """
         ...
 

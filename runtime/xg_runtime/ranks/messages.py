@@ -62,7 +62,7 @@ def empty_head(device: str) -> torch.Tensor:
 
 
 def read_head(message: torch.Tensor) -> Form:
-    """Read the form in a head; this waits for the device."""
+    """Read the form in a head; this waits until the device is done."""
     is_array, dtype, axes, *rest = map(int, message.cpu().numpy())
     return Form(tuple(rest[:axes]), SENT_TYPES[dtype], bool(is_array))
 

@@ -191,7 +191,7 @@ class ProcessMesh(RankMesh):
         sends: Sequence[tuple[Outgoing, int]],
         receives: Sequence[tuple[Incoming, int]],
     ) -> None:
-        """Exchange the forms of messages that open a way; wait for those that come."""
+        """Exchange the forms of messages under new names; wait for the forms that come."""
         device, group = self.devices.device_type, self._group(axis)
         ours = [Post(to, head(Form.of(s.x), device), True) for s, to in sends if s.opens]
         opened = [(each, source) for each, source in receives if each.opens]
@@ -206,7 +206,7 @@ class ProcessMesh(RankMesh):
         return f"{SENT}{self.grid.describe(self.peer(axis, place))} sends"
 
     def await_message(self, axis: str, place: int, work: Any) -> None:  # noqa: ANN401
-        """Wait for a handle of torch's, of a message from the rank at a place along an axis."""
+        """Wait for torch's handle of a message from the rank at a place along an axis."""
         what = self._sent_by(axis, place)
         self._record.note("waits", self.begun + 1, what)
         with self._failures(what, self.begun):

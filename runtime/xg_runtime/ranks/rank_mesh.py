@@ -58,7 +58,7 @@ class RankMesh(Entered):
     def sending(self, each: Outgoing, axis: str) -> Call:
         """The call that sends a tensor along an axis; counted.
 
-        Raises InputError for a tensor of another form than the one that opened its way.
+        Raises InputError if the form differs from that of the first message under this name.
         """
         form, way = Form.of(each.x), (self.peer(axis, each.place), each.name)
         opened = form if each.opens else self._opened.get(way, form)

@@ -92,7 +92,7 @@ class SimulatedMesh(RankMesh):
 
     @property
     def lacks(self) -> int | None:
-        """The rank for whose message or receipt this one waits."""
+        """The rank that this one waits for, because it must send or receive a message."""
         return self.untaken if self.missing is None else self.missing
 
     def start(self, call: Call, x: Tensor, *, donate: bool = False) -> Pending:
@@ -113,8 +113,8 @@ class SimulatedMesh(RankMesh):
     ) -> Exchange:
         """Post messages to and from other ranks, and wait until all of them have come.
 
-        No transport that ranks have blocks a rank more than this one: what runs here cannot
-        deadlock there. Raises RankError for a message that has another name than is expected.
+        No other transport blocks a rank longer, so a program that runs here cannot deadlock there.
+        Raises RankError if a message has another name than expected.
         """
         offers = [self._offer(each, axis) for each in sends]
         sources = [self.peer(axis, each.place) for each in receives]
@@ -190,7 +190,7 @@ class _Came:
 
 
 def _goes_on(channels: Sequence[deque[_Offer]], kept: Sequence[_Offer]) -> bool:
-    """Whether something has come, or, where nothing is to come, all offers are taken."""
+    """Whether something has come, or, if nothing is to come, all offers are taken."""
     return any(channels) or (not channels and all(offer.taken for offer in kept))
 
 

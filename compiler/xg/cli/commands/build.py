@@ -78,14 +78,14 @@ def _add_looks(parser: ArgumentParser) -> None:
         metavar="9in",
         type=length,
         default=0.0,
-        help="make figures at most this high; long ones are broken into columns side by side, from "
+        help="make figures at most this high; xg breaks longer ones into columns, and figures from "
         "left to right into rows",
     )
     parser.add_argument(
         "--compact",
         action="store_true",
-        help="in backward figures, write gradients of parameters beside their products; by itself "
-        "if --width leaves no room for more",
+        help="in backward figures, write gradients of parameters beside their products; xg does so "
+        "by itself if --width leaves no room for more",
     )
     parser.add_argument(
         "--paper",

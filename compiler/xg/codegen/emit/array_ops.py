@@ -138,7 +138,7 @@ def reduction(method: str, axes_word: str, keep_word: str) -> Spell:
 
 
 def running_sum(library: str) -> Spell:
-    """A sum along an axis; one that runs backwards is of the flipped array."""
+    """Spell a running sum along an axis; a backwards one sums the flipped array."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         axis = expr.typed_attr("axis", int)

@@ -350,7 +350,7 @@ def _is_function(plan: ModulePlan, backward: Backward) -> Callable[[str], bool]:
 
 
 def _names_again(backward: Backward, forward: Forward) -> Iterator[tuple[Value, str]]:
-    """The names in the forward function of what is computed again, here or by the caller."""
+    """The forward function's names of values that are recomputed, here or by the caller."""
     yield from ((v, forward.names[v]) for v in backward.operands if v in forward.names)
     for step in backward.steps:
         if step.again:

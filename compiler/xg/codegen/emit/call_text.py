@@ -278,7 +278,7 @@ class _CallLines:
 
     @property
     def note(self) -> str:
-        """Whether it runs again."""
+        """A note on a call that runs again for the backward pass."""
         return "again" if self.call.again else ""
 
     @property

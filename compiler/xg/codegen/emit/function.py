@@ -23,7 +23,7 @@ from xg.ir.use import Attrs
 
 BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # they mix element types
 
-# Of plain numbers they make another.
+# Primitives whose result is a plain number if all operands are.
 PLAIN = (UNARY - STEPS) | {"const", "add", "sub", "mul", "div", "pow"}
 
 LOCAL_NAMES: Mapping[str, str] = {
@@ -180,7 +180,7 @@ def _skip_broadcast(arg: Expr, user: Expr) -> Expr:
     if arg.prim != "broadcast" or user.prim not in ARITHMETIC:
         return arg
     arrays = (other for other in user.args if other.prim not in ("broadcast", "const"))
-    whole = any(other.shape == user.shape for other in arrays)  # a number is no array
+    whole = any(other.shape == user.shape for other in arrays)  # plain numbers don't count
     return arg.args[0] if whole else arg
 
 

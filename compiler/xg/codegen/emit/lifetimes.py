@@ -17,7 +17,7 @@ from xg.ir.graph import Backward, Call, IRProgram, Step
 ADDED: Final = re.compile(r"_add\(grads, .+, (\w+)\)")
 CALL: Final = re.compile(r"^(for|while)\b|\w\(\s*params\b")  # a loop, or the function of a block
 FIELD: Final = re.compile(r"(?<=\bsaved\.)\w+")
-VARIABLE: Final = re.compile(r"(?<![.\w])\w+")  # no field, and no part of another name
+VARIABLE: Final = re.compile(r"(?<![.\w])\w+")  # not a field, and not part of another name
 
 
 def free_saved_fields(lines: Sequence[str], fields: Iterable[str]) -> list[str]:

@@ -334,7 +334,7 @@ class Statements:
         self.add(add_comment(f"{targets} = {text.text}", comment), steps)
 
     def add(self, lines: Sequence[str], steps: Sequence[Step]) -> None:
-        """Lines that compute some steps, below a comment that quotes the diagram if it is news."""
+        """Lines that compute some steps, below a quoted line of the diagram if it is a new one."""
         self._quote(steps)
         self.marks.append(Mark(len(self.lines), len(self.lines) + len(lines), tuple(steps)))
         self.lines += lines
@@ -360,8 +360,8 @@ class Statements:
     def _quote(self, steps: Sequence[Step]) -> None:
         """Add the lines of the diagram that some steps come from, unless they were the last ones.
 
-        A comment with the text stays true when the line moves, which its number does not. Sums of
-        gradients and collectives come from no line of the diagram.
+        The text of a line stays true when the line moves, but its number doesn't. Sums of gradients
+        and collectives come from no line of the diagram.
         """
         origins = [
             step.origin if isinstance(step, Apply) and self.backward else step for step in steps
@@ -376,26 +376,26 @@ class Statements:
 
 
 def _written_parts(step: Step) -> Sequence[Step]:
-    """The steps of the diagram in a step, of which a collective is none."""
+    """The parts of a step that the diagram has; it has no collectives."""
     if isinstance(step, Call):
         return (step,)
     return [part for part in step.parts or (step,) if part.op.family != "collective"]
 
 
 def quote(span: Span) -> str:
-    """The line of a place in the diagram, without its comment and its alignment."""
+    """Return the diagram's line at a place, without comment and alignment."""
     return _quote_line(span.source, span.line)
 
 
 @lru_cache(REMEMBERED)
 def _quote_line(source: Source, number: int) -> str:
-    """As `quote`: once for all the operators of a line, which may be long."""
+    """Quote a line by its number, once for all its operators: a line may be long."""
     text = _BEFORE_COMMENT.match(source.line_text(number))
     return safe(" ".join(text[0].split())) if text else ""
 
 
 def describe(graph: Graph) -> str:
-    """The title of a block and its name; no file, which may be renamed."""
+    """Return a block's title and name, without its file, which may be renamed."""
     if graph.title in ("", graph.block):
         return f"Block {graph.block}"
     return f"{graph.title}: block {graph.block}"

@@ -178,13 +178,13 @@ def chosen(target: str, value: str, test: str, other: str, indent: int = 4) -> l
 
 
 def wrap_comment(comment: str) -> list[str]:
-    """A comment on lines of its own, in a function within a function at most."""
+    """Wrap a comment into lines of its own that also fit a nested function."""
     first, *rest = wrap_text(comment, 8, further=6)
     return [f"# {first}", *(f"# {line}" for line in rest)]
 
 
 def wrap_text(text: str, indent: int = 4, further: int = 0) -> list[str]:
-    """Text of a docstring or comment in lines that fit; no shape in brackets is torn apart."""
+    """Wrap the text of a docstring or comment; a shape in brackets stays on one line."""
     solid = re.sub(r"\[[^\]]*\]", lambda shape: shape[0].replace(" ", "\0"), text)
     lines = wrap(
         solid,

@@ -27,7 +27,7 @@ FILES: Final = {style: FOLDER / f"XGSans-{style}.ttf" for style in ("Regular", "
 ASCENT: Final = 0.905
 DESCENT: Final = 0.212
 CAP_HEIGHT: Final = 0.688
-# In em, of a character that the font lacks: a font of the viewer's machine draws it.
+# The estimated width, in em, of a character that the font lacks: another font draws it.
 _WIDE: Final = 1.0  # Chinese, Japanese, Korean, emoji
 _USUAL: Final = 0.65
 
@@ -44,7 +44,7 @@ class Face:
     advances: tuple[float, ...]  # glyph number -> width in em
 
     def width(self, text: str) -> float:
-        """Return the width of `text` in em, of characters that the font lacks about that."""
+        """Return the width of `text` in em, estimated for characters that the font lacks."""
         return sum(
             self.advances[self.glyphs[ord(character)]]
             if ord(character) in self.glyphs
@@ -72,7 +72,7 @@ def face(*, bold: bool = False, italic: bool = False) -> Face:
 
 
 def table_places(data: bytes, start: int = 0) -> dict[str, tuple[int, int]]:
-    """Return where the tables of the font are that begins at `start`: offset and length by tag."""
+    """Return the offset and length of each table, by tag, of the font that begins at `start`."""
     (count,) = unpack_from(">H", data, start + 4)
     entries = (unpack_from(">4sLLL", data, start + 12 + 16 * index) for index in range(count))
     return {tag.decode("latin-1"): (offset, length) for tag, _, offset, length in entries}
@@ -89,15 +89,15 @@ def advance_widths(data: bytes, tables: dict[str, tuple[int, int]]) -> tuple[flo
     return tuple(widths + widths[-1:] * (glyph_count - metric_count))
 
 
-# The maps of a font from characters to glyphs, by platform and encoding, the best one first: those
-# of all of Unicode, in format 12, then those of its first 65,536 characters, in format 4.
+# A font's maps from characters to glyphs, by platform and encoding, the best ones first: those of
+# all of Unicode, in format 12, then those of its first 65,536 characters, in format 4.
 _MAPS: Final = ((3, 10), (0, 4), (0, 6), (3, 1), (0, 3), (0, 2), (0, 1), (0, 0))
 
 
 def characters(
     data: bytes, tables: dict[str, tuple[int, int]], wanted: Collection[int] | None = None
 ) -> dict[int, int]:
-    """Return the glyph numbers of a font's characters, of those that are `wanted` if given."""
+    """Return the glyph number of each character of a font, or only of those that are `wanted`."""
     glyphs: dict[int, int] = {}
     for first, last, delta, place in _segments(data, tables["cmap"][0]):
         codes = range(first, last + 1)
@@ -105,14 +105,14 @@ def characters(
             glyph = code
             if place:
                 (glyph,) = unpack_from(">H", data, place + 2 * (code - first))
-            # Format 4, whose numbers have 16 bits, has a glyph 0 for none in its lists.
+            # In the lists of format 4, which has 16-bit numbers, 0 means no glyph.
             if glyph or not place:
                 glyphs[code] = (glyph + delta) & 0xFFFF
     return glyphs
 
 
 def _segments(data: bytes, start: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield first and last of characters in a row, what to add, and where their list is or 0."""
+    """Yield each range of characters: first, last, what to add, and where its list is, or 0."""
     (count,) = unpack_from(">H", data, start + 2)
     records = (unpack_from(">HHL", data, start + 4 + 8 * place) for place in range(count))
     maps = {(platform, encoding): start + offset for platform, encoding, offset in records}

@@ -116,9 +116,9 @@ class Display:
         return [one for one in Color if one not in OF_MARKS or one in marked]
 
     def names(self) -> list[str]:
-        """Return a name of its own for each element: node-LN, edge-X-to-LN, legend-2.
+        """Return a unique name for each element: node-LN, edge-X-to-LN, legend-2.
 
-        The same figure has the same names in each format, and mostly if another step is added.
+        A figure has the same names in every format. Most stay the same if a step is added.
         """
         taken: Counter[str] = Counter()
         return [_unique(_element_name(one), taken) for one in self.elements]
@@ -262,7 +262,7 @@ def node_lines(node: FigureNode) -> tuple[TextLine, ...]:
     if node.kind in _WITHOUT_TEXT:
         return ()
     if node.kind in (NodeKind.TENSOR, NodeKind.SAVED):
-        # Of a list: none is quiet.
+        # The lines of a list are all as large as its label.
         lines = (*_wrapped(node.label, style.TENSOR_SIZE), *node.lines)
         return tuple(typeset(text, style.TENSOR_SIZE, style.SHAPE_SIZE) for text in lines)
     if node.kind is NodeKind.NOTE:
@@ -286,7 +286,7 @@ def node_size(node: FigureNode) -> Extent:
 
 
 def edge_lines(label: RichText) -> tuple[TextLine, ...]:
-    """Return the set label of an edge: of one with a long note, in several lines."""
+    """Set the label of an edge; one with a long note has several lines."""
     lines = _wrapped(label, style.SYMBOL_SIZE)
     return tuple(typeset(line, style.SYMBOL_SIZE, style.SHAPE_SIZE) for line in lines)
 
@@ -301,7 +301,7 @@ def _wrapped(label: RichText, size: float) -> Iterable[RichText]:
 
 
 def label_baselines(count: int) -> list[float]:
-    """Return where the lines of a label are, from the baseline of one in their middle."""
+    """Return the baselines of a label's lines, relative to the baseline of a single line."""
     return [(place - (count - 1) / 2) * _LABEL_LEADING for place in range(count)]
 
 
@@ -384,7 +384,7 @@ def text_in(
 ) -> Iterator[DrawnText]:
     """Put lines of text into a box, one under the other, by the height of their capitals.
 
-    Several are aligned at its left, 0, at its right, 1, or in its middle.
+    Several lines are aligned at the left (0), at the right (1) or in between.
     """
     lines = tuple(lines)
     align = align if len(lines) > 1 else 0.5

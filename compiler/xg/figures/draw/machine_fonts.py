@@ -1,7 +1,7 @@
 """Find fonts of this machine for the characters that the bundled font lacks.
 
-PNG and PDF are drawn with the bundled font, so they are the same everywhere. Only a text with other
-characters, such as Chinese or emoji, takes them from a font that the machine has. SVG and TikZ need
+PNG and PDF are drawn with the bundled font, so they are the same everywhere. If a text has
+other characters, such as Chinese or emoji, they come from a font of the machine. SVG and TikZ need
 none: their readers have fonts of their own.
 """
 
@@ -55,9 +55,9 @@ def missing_characters(display: Display) -> str:
 
 @lru_cache(maxsize=64)  # the figures of a file have much the same characters
 def find_faces(text: str, *, embeds: bool = False) -> tuple[Face, ...]:
-    """Return as few faces of this machine as have the characters of a text, or most of them.
+    """Return the fewest faces of this machine that have a text's characters, or most of them.
 
-    A font that `embeds` may be a part of a PDF: it has TrueType outlines, and its maker allows it.
+    With `embeds`, a PDF may contain the fonts: they have TrueType outlines and allow embedding.
     """
     wanted = {ord(one) for one in text}
     faces: list[Face] = []
@@ -84,7 +84,7 @@ def _rank(path: Path) -> tuple[bool, bool]:
 
 
 def _listed_files() -> Iterator[Path]:
-    """Yield the files that fontconfig knows, without it those in the folders of the system."""
+    """Yield the files that fontconfig knows, or without it the files in the system's folders."""
     command = shutil.which("fc-list")
     if command is not None:
         try:

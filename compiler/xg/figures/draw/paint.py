@@ -93,7 +93,7 @@ def page(figure: Figure, body: list[Element]) -> Display:
     has_size = bool(figure.width or figure.height)
     margin = style.NARROW_MARGIN if has_size else style.PAGE_MARGIN
     room = figure.width - 2 * margin if figure.width else 0.0
-    # A title has lines as long as what is below it is wide, unless that is narrow.
+    # A title is as wide as the figure below it, unless the figure is narrow.
     lines = room or max(around.width, _LEAST_TITLE)
     elements, top, widest = _heading(figure, margin, lines)
     scale = _scale(figure, around, (room, figure.height - top - margin), _smallest(body))
@@ -125,7 +125,7 @@ def _scale(figure: Figure, around: Box, room: tuple[float, float], smallest: flo
     high = 1.0
     if figure.height:
         high = room[1] / around.height
-        if figure.has_key:  # below it, as much smaller
+        if figure.has_key:  # the key is below it, at the same scale
             high = room[1] / (
                 around.height + legend(figure, figure.width or around.width)[1].height
             )

@@ -199,7 +199,7 @@ def _font_file(tables: dict[str, bytes]) -> bytes:
     for tag, data in sorted(tables.items()):
         directory += pack(">4sLLL", tag.encode(), _checksum(data), start + len(body), len(data))
         body += data + b"\0" * (-len(data) % 4)
-    power = len(tables).bit_length() - 1  # of the largest power of two that is no larger
+    power = len(tables).bit_length() - 1  # exponent of the largest power of two up to the count
     search = 16 << power
     head = pack(">LHHHH", 0x10000, len(tables), search, power, 16 * len(tables) - search)
     return head + bytes(directory) + bytes(body)
@@ -348,7 +348,7 @@ class _Fonts:
         self._others = {code: face for face in reversed(others) for code in face.glyphs}
 
     def runs(self, span: TextSpan) -> Iterator[tuple[PdfFont, str]]:
-        """Yield the characters of a span that follow each other in one face."""
+        """Yield the parts of a span that have one face each."""
         own = font.face(bold=span.bold, italic=span.italic)
 
         def pick(character: str) -> Face:

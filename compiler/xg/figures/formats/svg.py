@@ -1,6 +1,6 @@
 """Write a display list as an SVG document, as parts of a page, or as PNG.
 
-A document has its colours as plain attributes, because Typst, CairoSVG and others know no CSS
+A document has its colors as plain attributes, because Typst, CairoSVG and others know no CSS
 variables. The theme "auto" adds a style sheet that replaces them for readers of dark pages.
 """
 
@@ -72,7 +72,7 @@ def number(value: float) -> str:
 
 
 def _dark_sheet(colors: Sequence[Color]) -> str:
-    """Return the colours of the dark theme, for browsers alone: others pass over `@media`."""
+    """Return the colors of the dark theme. Only browsers use them: others ignore `@media`."""
     rules = (
         f".xg-{color}{{fill:{value}}}.xg-{color}-stroke{{stroke:{value}}}"
         for color, value in ((color, DARK.colors[color]) for color in colors)
@@ -362,8 +362,8 @@ def _short_number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-# PNG: the SVG drawn by resvg with the bundled font, so it looks the same on every machine. Only for
-# characters that this font lacks resvg also gets fonts of the machine.
+# PNG: the SVG drawn by resvg with the bundled font, so it looks the same on every machine. For
+# characters that this font lacks, resvg also gets fonts of the machine.
 
 
 SCALE: Final = 2.0

@@ -290,7 +290,7 @@ def _is_node(element: Element) -> bool:
 
 
 def _style(element: Element, shape: DrawnShape) -> str:
-    """Return the style that a paper may define: that of a node's kind, of an edge, of its head."""
+    """Return the style that a paper may define: for a kind of node, an edge or an arrowhead."""
     kind = element.kind.removeprefix("node ")
     return "xg head" if kind == "edge" and shape.fill is not None else f"xg {kind}"
 

@@ -1,8 +1,8 @@
 """Break a long figure into columns side by side, as lines of text are broken.
 
-A figure is cut between its rows, where few lines pass. Each of these goes on from the foot of one
-column to the head of the next, through the gap between them, and none of them cross there. A figure
-that is drawn from left to right is broken into rows in the same way.
+A figure is cut between its rows, where few lines pass. Each line continues from the bottom of one
+column to the top of the next, through the gap between them, where no two lines cross. A figure that
+is drawn from left to right is broken into rows in the same way.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _TRACK: Final = 9.0  # between two lines from one column to the next
 _BESIDE: Final = 20.0  # between a column and the first line beside it
 _END: Final = 6.0  # between a column and the first line below or above it
 _ROOM: Final = 2.0  # between a cut and what is above and below it
-_LINE_COST: Final = 40.0  # points that a cut may be farther off to cut one line less
-_FEWER: Final = 0.9  # a column more has to make the figure larger than that
+_LINE_COST: Final = 40.0  # points that a cut may move to cut one line fewer
+_FEWER: Final = 0.9  # one more column multiplies the scale by this when folds are compared
 
 
 def fold_columns(placed: PlacedFigure, room: tuple[float, float]) -> PlacedFigure:
@@ -59,7 +59,7 @@ def _scale(placed: PlacedFigure, room: tuple[float, float]) -> float:
 
 
 def _boxes(placed: PlacedFigure) -> Iterator[Box]:
-    """Yield the boxes of all that is drawn, around groups with the room of their frames."""
+    """Yield the box of everything that is drawn; a group's box includes its frame."""
     yield from _glyphs(placed)
     yield from (path.bounds() for path in placed.paths.values())
     for group in placed.figure.groups:
@@ -72,7 +72,7 @@ def _frame(placed: PlacedFigure, group: FigureGroup) -> Box:
 
 
 def _in_columns(placed: PlacedFigure, count: int) -> PlacedFigure | None:
-    """Return a figure in columns, None where it cannot be cut."""
+    """Return a figure in columns, None if it cannot be cut."""
     cuts = _cuts(placed, count)
     return _BrokenFigure(placed, cuts, _columns(placed, cuts)).figure() if cuts else None
 
@@ -101,7 +101,7 @@ def _cuts(placed: PlacedFigure, count: int) -> list[float]:
 
 
 def _cost(placed: PlacedFigure, place: float, aim: float) -> float | None:
-    """Return how bad it is to cut at a place; None where too many lines pass."""
+    """Return how bad it is to cut at a place; None if too many lines pass it."""
     lines = len(_passing(placed, place))
     return abs(place - aim) + _LINE_COST * lines if lines <= _MOST_LINES else None
 
@@ -123,7 +123,7 @@ def _glyphs(placed: PlacedFigure) -> list[Box]:
 
 
 def _passing(placed: PlacedFigure, place: float) -> list[float]:
-    """Return where lines pass a place, from left to right; those of one value share a line."""
+    """Return where lines pass a place, from left to right; arrows of one value share a line."""
     return sorted(
         {
             round(x, 2)
@@ -138,8 +138,8 @@ def _passing(placed: PlacedFigure, place: float) -> list[float]:
 class _Column:
     """A part of a figure: how it is moved, and the lines that pass its lower end.
 
-    `foot` is its lower end and `right` where the gap beside it begins, after it is moved; `head` is
-    the highest line above the next one.
+    After the move, `foot` is its lower end, and `right` is where the gap beside it begins. `head`
+    is the highest line above the next column.
     """
 
     shift: Point
@@ -168,7 +168,7 @@ def _columns(placed: PlacedFigure, cuts: Sequence[float]) -> list[_Column]:
 
 
 def _part(placed: PlacedFigure, top: float, bottom: float) -> Box:
-    """Return the room of what is between two cuts."""
+    """Return the box of everything between two cuts."""
     boxes = [box for box in _glyphs(placed) if top < box.center[1] < bottom]
     for path in placed.paths.values():
         for (x, y), (u, v) in pairwise(path_corners(path)):
@@ -216,7 +216,7 @@ class _BrokenFigure:
             yield replace(group, id=name, label=label, nodes=tuple(nodes))
 
     def _path(self, path: DrawnPath) -> DrawnPath:
-        """Return a line; one that passes cuts goes on at the head of the next column."""
+        """Return a line; one that passes a cut continues at the top of the next column."""
         corners = path_corners(path)
         points: list[Point] = []
         for start, end in pairwise(corners):
@@ -237,7 +237,7 @@ class _BrokenFigure:
         return point[0] + dx, point[1] + dy
 
     def _link(self, number: int, x: float) -> list[Point]:
-        """Return the corners of a line from the foot of a column to the head of the next."""
+        """Return the corners of a line from the bottom of a column to the top of the next."""
         column, after = self.columns[number], self.columns[number + 1]
         place = min(range(len(column.lines)), key=lambda one: abs(column.lines[one] - x))
         inner = len(column.lines) - 1 - place  # the rightmost is the innermost

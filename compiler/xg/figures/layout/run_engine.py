@@ -411,9 +411,9 @@ def layout(figure: Figure, engines: Sequence[Engine] | None = None) -> PlacedFig
 
 
 def _room(figure: Figure) -> tuple[float, float]:
-    """Return the width and the height of what is placed from the top down, without a limit inf.
+    """Return the width and height that a layout from the top down may have; inf is no limit.
 
-    One that is not turned is broken into columns only if its page has a height.
+    A figure that is not turned is only broken into columns if its page has a height.
     """
     width = figure.width - 2 * style.NARROW_MARGIN if figure.width else inf
     height = figure.height - 2 * style.NARROW_MARGIN if figure.height else inf

@@ -12,7 +12,7 @@ from unicodedata import normalize
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 
-NOTE_SPACE: Final = "  "  # between a label and the note behind it
+NOTE_SPACE: Final = "  "  # between a label and the note after it
 Tag = Literal["", "forward", "backward"]
 
 
@@ -176,7 +176,7 @@ def title_text(title: str, subtitle: str) -> RichText:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Split a name into its part on the line and its subscript.
+    """Split a name into its base and its subscript.
 
     A symbol's subscript begins at its first underscore. A name of words keeps its underscores, and
     only the numbers and letters at its end are a subscript.

@@ -130,8 +130,8 @@ def backward_drawn(
 ) -> Drawn:
     """Return the backward figure of one of a program's graphs, and where its steps are in it.
 
-    If it is `compact`, gradients of parameters are names beside the nodes that they come from, and
-    what makes these is not drawn.
+    A `compact` figure names the gradients of parameters beside the nodes that they come from. It
+    leaves out the steps that make them.
     """
     inner_collectives = backward_inner_collectives(backward)
     graph = with_inner_collectives(backward.forward, inner_collectives)
@@ -222,7 +222,7 @@ class BackwardDrawing:
         return results + [Terminal(v, self._tensor(label(v), NodeKind.TENSOR)) for v in again]
 
     def fold(self, drawn: DrawnSteps) -> tuple[DrawnSteps, Arranged]:
-        """Arrange the pass without what leads to gradients of parameters alone."""
+        """Arrange the pass without the steps that only lead to gradients of parameters."""
         params = set(self.backward.param_values())
         own = [primal in params for primal in self.backward.gradients]
         results, sources = self.results(), self.sources()

@@ -1,8 +1,8 @@
 """Write the gradients of parameters beside the nodes that they come from: a compact backward.
 
-Drawn in full, every product with a parameter has two more columns: one for the gradient of its
-matrix and one for that of its bias. They lead nowhere, so a figure grows to the right with each
-layer. Here an arrow leads from the product to their names: `→ dW, db`. Collectives that they go
+In a full figure, every product with a parameter has two more columns: one for the gradient of its
+matrix and one for the gradient of its bias. They lead nowhere, so each layer makes the figure
+wider. Here an arrow leads from the product to their names: `→ dW, db`. Collectives that they go
 through stay, as tags behind the names. Terms of a sum over several uses of a parameter are named
 where each is made: `dE, 1 of 2`.
 """
@@ -29,7 +29,7 @@ from xg.ir.graph import Step, Value
 
 _TEXTS: Final = (NodeKind.TENSOR, NodeKind.SAVED)
 _SHORT: Final = 14  # letters in a line of several tensors
-_NAMES: Final = 11  # and of names alone
+_NAMES: Final = 11  # letters in a line of names
 
 
 DrawnSteps = Mapping[Step, Sequence[DrawnOperation]]
@@ -63,7 +63,7 @@ class Compact:
 
 
 def fold(drawing: Unfolded, notation: Notation, ids: Ids) -> Compact:
-    """Fold what leads to nothing but gradients of parameters."""
+    """Fold the operations that only lead to gradients of parameters."""
     folding = _Folding.of(drawing)
     kept = (one for one in drawing.operations if one.node.id not in folding.folded)
     stay = [one for one in drawing.params if one.value in folding.ending]
@@ -119,7 +119,7 @@ def with_tags(arranged: Arranged, beside: Mapping[str, FigureNode]) -> Arranged:
 
 
 def in_lines(label: RichText, most: int = _SHORT) -> tuple[RichText, ...]:
-    """Break a list of tensors into lines of at `most` so many letters, with commas at the ends."""
+    """Break a list of tensors into lines of at most `most` letters, with commas at the ends."""
     parts: list[RichText] = [()]
     is_inside = False
     for run in label:
@@ -142,10 +142,10 @@ def in_lines(label: RichText, most: int = _SHORT) -> tuple[RichText, ...]:
 class _Folding:
     """Which operations are folded into names of gradients.
 
-    `shown` are results that are no gradients of parameters. `maker` is the node that makes each
-    value, `takers` are those that take it, `origin` is the forward step that each node is of.
-    Columns that would end in a node without a result end in the gradients `ending`, through
-    operations that are `columns`.
+    `shown` are results other than gradients of parameters. `maker` is the node that computes each
+    value, `takers` are the nodes that read it, and `origin` is each node's forward step. A column
+    may not end in a node without a result: it continues through the operations `columns` to the
+    gradients `ending`.
     """
 
     params: Collection[Value]
@@ -161,7 +161,7 @@ class _Folding:
 
     @classmethod
     def of(cls, drawing: Unfolded) -> _Folding:
-        """Find what is folded: all that leads to gradients of parameters and nowhere else."""
+        """Find the operations to fold: those that only lead to gradients of parameters."""
         operations = {one.node.id: one for one in drawing.operations}
         maker = {one.value: one.node.id for one in drawing.sources}
         maker |= {value: one.node.id for one in drawing.operations for value in one.outputs}
@@ -190,13 +190,13 @@ class _Folding:
         return folding
 
     def _ends(self, value: Value) -> bool:
-        """Return whether a value leads to gradients of parameters alone."""
+        """Return whether a value only leads to gradients of parameters."""
         takers = self.takers.get(value, ())
         is_used = value in self.params or bool(takers)
         return is_used and value not in self.shown and self.folded.issuperset(takers)
 
     def _go_on_below(self, outputs: Sequence[Value]) -> None:
-        """Let a column go on to a gradient, through a product if there is one, if it ends here."""
+        """If a column ends here, continue it to a gradient, through a product if there is one."""
         if not outputs or not all(map(self._ends, outputs)):
             return
         value = outputs[0]
@@ -215,12 +215,12 @@ class _Folding:
         return self.operations[node].node.kind
 
     def _last_flow(self, node: str) -> Value:
-        """Return the operand of an operation that is made last."""
+        """Return the operand that is computed last."""
         flows = [flow.value for flow in self.operations[node].flows]
         return max(flows, key=lambda value: self.places.get(self.maker[value], -1))
 
     def terms(self, gradient: Value) -> list[Value]:
-        """Return the terms of a gradient that a folded sum adds up, none for another one."""
+        """Return the terms of a gradient that a folded sum adds up; other gradients have none."""
         maker = self.maker[gradient]
         if maker not in self.folded or self._kind(maker) is not NodeKind.ADD:
             return []
@@ -240,7 +240,7 @@ class _Folding:
     def hangs_aside(self, result: Value) -> bool:
         """Return whether a result is beside the column of the node that makes it.
 
-        The column goes on, or ends in another result.
+        The column then continues, or ends in another result.
         """
         maker = self.maker[result]
         if result.role != "cotangent" or maker not in self.operations or self._stay(result):
@@ -271,7 +271,7 @@ class _Folding:
 
 
 def without_shapes(figure: Figure) -> Figure:
-    """Return a figure whose values have names alone; what enters and leaves it keeps its shapes.
+    """Return a figure whose values only have names; its inputs and outputs keep their shapes.
 
     A gradient has the shape of its value. The forward figure shows that, and the lanes of axes,
     which are left out here.
@@ -295,7 +295,7 @@ def _names_alone(node: FigureNode) -> FigureNode:
 
 
 def _name_alone(label: RichText) -> RichText:
-    """Return a label without shapes; one of a shape alone stays."""
+    """Return a label without shapes; a label that is only a shape stays."""
     runs: list[StyledRun] = []
     is_inside = False
     for run in label:

@@ -327,9 +327,9 @@ def rename_values(
 
 
 def without_reads(graph: Graph) -> Graph:
-    """The graph with each gradient of a loss without the values that its body reads.
+    """Return the graph without the values that only the body of a gradient reads.
 
-    These are values between the loss and the variables that its box names.
+    They are between the loss and the variables that the gradient's box names.
     """
     if not any(isinstance(step, Apply) and step.op.differentiates for step in graph.steps):
         return graph
@@ -345,7 +345,7 @@ def _without_reads(step: Step) -> Step:
 
 
 def _no_body(*_: object, **__: object) -> object:
-    """Stand for the body of an operator that is drawn without all that it reads."""
+    """Replace the body of an operator that is drawn without some of its operands."""
     raise AssertionError("a gradient is drawn as one box")
 
 

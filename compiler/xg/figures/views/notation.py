@@ -373,7 +373,7 @@ class Notation:
 
 
 def _without_result(name: str, kept: str) -> tuple[str, str]:
-    """Split what several operators keep: keep with Y below it is how people write Y_keep."""
+    """Split the name of a kept value: people write Y_keep as keep with the subscript Y."""
     result, found, number = name.rpartition(f"_{kept}")
     return (kept, f"{result}{number}") if found else (name, "")
 

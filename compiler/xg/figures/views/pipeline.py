@@ -1,7 +1,7 @@
 """Rewrite a program whose plan is a pipeline, so that its overview shows stages and their sends.
 
-A row of calls becomes one call for each stage that is drawn, with a send between neighbors. Of
-many stages three are drawn: the first, one for all those between, and the last.
+A repeat becomes one call for each stage that is drawn, with a send between neighbors. If there are
+many stages, three are drawn: the first, one for all those between, and the last.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class DrawnStage:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A program as its overview shows it, and its stages, of which only a pipeline has some.
+    """A program as its overview shows it, and its stages, which only a pipeline has.
 
-    `tags` are what stages send each other for parameters that several of them hold: gradients.
+    `tags` are the gradients that stages send each other for parameters that several of them hold.
     """
 
     program: IRProgram
@@ -44,7 +44,7 @@ class Staged:
 
 @dataclass(slots=True)
 class _Row:
-    """The calls and the sends that take the place of a row, with the types of new values."""
+    """The calls and the sends that replace a repeat, with the types of new values."""
 
     graph: Graph
     row: CutRow
@@ -58,7 +58,7 @@ class _Row:
         return new
 
     def fill(self, count: int, rounds: Dim) -> None:
-        """Write the calls of so many stages, and the sends between them."""
+        """Write the calls of `count` stages, and the sends between them."""
         call = self.row.call
         stream, *rest = call.inputs
         for place in range(count):
@@ -75,7 +75,7 @@ class _Row:
 
 
 def with_stages(program: IRProgram) -> Staged:
-    """Return a program with the calls of stages in place of the row that they share."""
+    """Replace the repeat that stages share by the calls of each stage."""
     row = cut_row(program) if program.plan and program.stage is None else None
     if row is None or row.call.count is None or row.ranks == 1:
         return Staged(program)
@@ -110,7 +110,7 @@ def with_stages(program: IRProgram) -> Staged:
 
 
 def _shared(main: Graph, results: Sequence[frozenset[Value]]) -> Iterator[Value]:
-    """Yield the parameters that several stages hold, each in a copy of its own, and transposes."""
+    """Yield the parameters of which several stages hold a copy, and their transposes."""
     readers = [
         {v for step in main.steps if not own.isdisjoint(step.outputs) for v in step.inputs}
         for own in results
@@ -136,7 +136,7 @@ def _labels(row: CutRow, known: int | None) -> Sequence[RichText]:
 
 
 def _results(main: Graph, row: Call, calls: Sequence[Call]) -> Sequence[frozenset[Value]]:
-    """Return what only one stage computes: the first what goes into the row, the last the rest.
+    """Return what only one stage computes: the first, the repeat's inputs; the last, the rest.
 
     If several need a value, each computes it by itself.
     """

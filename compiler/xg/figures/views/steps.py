@@ -298,9 +298,9 @@ def _title(call: Call, graphs: Mapping[str, Graph]) -> str:
 
 
 def _sisters(call: Call, graph: Graph, graphs: Mapping[str, Graph]) -> list[Call]:
-    """Return the calls of a graph whose boxes have the title of a call's: itself, and others.
+    """Return the calls of a graph whose boxes have the same title as a call's, itself included.
 
-    A row that stages share is one call.
+    A repeat that stages share is one call.
     """
     title = _title(call, graphs)
     return [
@@ -377,7 +377,7 @@ def plan_name(plan: Plan) -> str:
 
 
 def stages_of_rows(program: IRProgram) -> dict[str, RichText]:
-    """Return in how many stages ranks share a row of calls, by its path: of a pipeline's plan.
+    """Return a label for the stages that share each repeat of a pipeline, by its path.
 
     A program that is one of the stages has its own share.
     """

@@ -135,7 +135,7 @@ def last_digit(digits: str) -> float:
 # Arrays of a file.
 
 
-NUMBERS_AT_MOST: Final = 100_000  # in one array: an example is for numbers that one can look at
+NUMBERS_AT_MOST: Final = 100_000  # in one array: an example has numbers that a person can read
 OF_LARGEST: Final = 1e-6  # what numbers of a file may be off by, relative to the largest
 
 
@@ -520,7 +520,7 @@ class _Binder:
     def _stored_claims(
         self, program: IRProgram, fit: Fit, stored: ast.Stored
     ) -> list[Claim | None]:
-        """The claims that a file makes: of every array but those that the block takes."""
+        """The claims of a file: one for each array that the block doesn't take."""
         names = {each.name for each in taken(program)}
         return [
             _stored_claim(program, fit, stored, name, numbers)
@@ -574,7 +574,7 @@ def _stored_claim(
 def _fitting_target(program: IRProgram, fit: Fit, path: ast.Path, printed: Numbers) -> ClaimTarget:
     """Find the subject of a claim, which has the shape of the numbers; raises Refused."""
     about = target(program, path)
-    # Of integers any number can be claimed: it is false, not an error.
+    # You may claim any number for an integer: out of its range it is false, not an error.
     type_ = TensorType(about.type.shape)
     zero = about.gradient and not any(printed.values)
     problems = tuple(fit.problems(Taken(about.name, type_, about.spelled), printed, zero=zero))

@@ -1,4 +1,4 @@
-"""Give each `grad` of a program its body: the backward pass from a loss to what it is taken by.
+"""Give each `grad` of a program its body: the backward pass from a loss to its variables.
 
 ``grad[x](loss)`` stays one node. Its body composes the gradients of the steps between x and the
 loss in reverse order: the same closed forms and terms that `differentiate` uses, so a gradient that
@@ -37,7 +37,7 @@ GRAD: Final = "grad"
 LARGEST: Final = 20_000  # primitives of one body, since every pass and backend walks over them
 
 # A callee, its inputs that vary and its outputs that have a cotangent, by their numbers. Without
-# any of them it is the forward pass alone.
+# any of them it is only the forward pass.
 Request = tuple[str, frozenset[int], frozenset[int]]
 
 
@@ -208,7 +208,7 @@ class _Expansion:
         return self.foreign[path]
 
     def _traced(self, request: Request) -> Generator[Request, Traced, Traced]:
-        """A callee as expressions; what it calls itself is asked for first."""
+        """A callee as expressions; it first requests the blocks that it calls itself."""
         key, varying, counted = request
         graph = self.graphs[key]
         known = {value: _leaf(graph.types[value]) for value in graph.inputs}
@@ -282,7 +282,7 @@ class _ReverseSweep:
     # ---- forward --------------------------------------------------------------------------------
 
     def step_forward(self, step: Step, traced: Traced | None) -> None:
-        """Find the expressions of what a step makes; unknown operands behind repeats and loops."""
+        """Find the expressions of a step's results; after a repeat or a loop they are operands."""
         if isinstance(step, Apply):
             body = step.body(self.graph.types)
             args = {id(o): self.known[v] for o, v in zip(body.operands, step.inputs, strict=True)}
@@ -307,7 +307,7 @@ class _ReverseSweep:
     # ---- backward -------------------------------------------------------------------------------
 
     def request(self, step: Step) -> Request | None:
-        """The pullback of a callee that a call needs; None where no gradient goes through one."""
+        """The pullback of a callee that a call needs; None if no gradient goes through one."""
         if not isinstance(step, Call) or not self._counts(step):
             return None
         if step.rounds is not None:
@@ -393,7 +393,7 @@ class _ReverseSweep:
 
 
 def broadcast_one(shape: Shape) -> Expr:
-    """Return ones as an array, also where it has no axes."""
+    """Return ones as an array, even if it has no axes."""
     return Expr("broadcast", (const(1.0),), shape)
 
 

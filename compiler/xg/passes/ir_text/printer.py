@@ -36,7 +36,7 @@ from xg.passes.ir_text.records import spell_attribute, spell_scalar
 
 
 Types = Mapping[Value, TensorType]
-# Of an operator that is printed.
+# The flags of an operator that its text shows.
 FLAGS: Final = ("local", "derived", "keeps_shape", "differentiates")
 
 

@@ -290,9 +290,9 @@ def _with_own_sizes(program: IRProgram, numbers: Mapping[str, int]) -> IRProgram
 
 
 def entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
-    """The block of this name, of the file or taken from another.
+    """The block of this name, defined in the file or imported.
 
-    Without a name it is the last one, or the only one that a file without blocks takes.
+    Without a name it is the last one, or the only one that a file without blocks imports.
     """
     own = [block.name.name for block in module.blocks]
     taken = [taken.name for use in module.uses for taken in use.names]

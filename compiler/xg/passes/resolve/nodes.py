@@ -435,7 +435,7 @@ def apply_operator(
 def apply_gradient(
     scope: BlockScope, use: ast.NodeUse, op: Op, data: Sequence[Value]
 ) -> tuple[Value, ...]:
-    """Take the gradient of a loss by the values that the brackets name; return one for each."""
+    """Take the gradient of a loss with respect to the bracketed values; return one for each."""
     if use.repeat or use.instance:
         raise Refused(_operator_as_call(use, op))
     if use.over:

@@ -78,10 +78,10 @@ class AgainOfInput(ProblemAt):
 
 
 def refuse_again(program: IRProgram, *, is_compiled: bool) -> Iterator[AgainOfInput]:
-    """Yield the inputs that a plan has made again, and that no call can make again.
+    """Yield the inputs that a plan recomputes although no call can.
 
-    Of an input of the program itself the line says nothing. A line that has an effect with other
-    options or in another product is refused only if the program `is_compiled` as it is.
+    For an input of the program itself, the line has no effect. A line may have an effect with other
+    options or in another product, so it is only refused if the program `is_compiled` as it is.
     """
     calls: dict[str, list[tuple[Call, Graph]]] = {}
     for graph in program.graphs.values():
@@ -109,7 +109,7 @@ def _again_of_input(program: IRProgram, name: str, block: str, why: str) -> Iter
 
 
 def _why_not_again(place: int, calls: Sequence[tuple[Call, Graph]]) -> str | None:
-    """Say why no call can make an operand again; None if one can."""
+    """Say why no call can recompute an operand; None if one can."""
     for call, caller in calls:
         makers = {made: step for step in caller.steps for made in step.outputs}
         if steps_again(call.inputs[place], makers):

@@ -285,7 +285,7 @@ def _top(expr: Expr, context: Context, x: Array) -> Array:
 
 
 def _step(function: Callable[[Array], Array]) -> Meaning:
-    """A step function is held where gradients end: it has no derivative."""
+    """Make a step function constant where gradients end, because it has no derivative."""
 
     def meaning(expr: Expr, context: Context, x: Array) -> Array:
         return _stop(expr, context, function(x))

@@ -120,7 +120,7 @@ COMPARISONS: Final[Mapping[str, str]] = {">": "gt", ">=": "ge"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpFormula:
-    """A definition, and the ops that its expression may call by the names that its file has.
+    """A definition, and the ops that its expression may call, by their names in its file.
 
     `count` is the number of functions and calls when all calls are written out.
     """
@@ -283,7 +283,7 @@ class Trace:
     def _operand(
         self, slot: Slot, value: BodyValue, tokens: Mapping[str, tuple[str, ...]], span: Span
     ) -> Expr:
-        """An operand of another op with its own axes alone, repeated along those of `..`."""
+        """An operand of another op with only its own axes, repeated along the axes of `..`."""
         expr = const(value.value)
         if slot.kind == "int" and expr.kind != "int":
             raise Wrong(WrongArguments(span, f"integers as {slot.name}"))
@@ -423,7 +423,7 @@ def _bind(slot: Slot, axes: tuple[str, ...], span: Span) -> Iterator[tuple[str, 
 def _own_numbers(
     callee: OpFormula, given: Mapping[str, BodyValue], call: ast.Call
 ) -> dict[str, BodyValue]:
-    """The own numbers of a callee, by their defaults where a call does not give them."""
+    """The own numbers of a callee: those that the call gives, and defaults."""
     numbers: dict[str, BodyValue] = {}
     for own in callee.definition.own:
         name = own.name.name

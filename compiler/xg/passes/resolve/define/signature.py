@@ -219,7 +219,7 @@ def _axis(item: ast.AxisItem, x: BodyValue) -> str:
 
 
 def power(base: BodyValue, exponent: BodyValue, written: ast.Power) -> BodyValue:
-    """``base ^ exponent``; one of them must be a number, a base of tensors above 0."""
+    """``base ^ exponent``; one must be a number, above 0 if the exponent is a tensor."""
     if isinstance(exponent.value, Expr):
         if isinstance(base.value, Expr):
             raise Wrong(BadExponent(written.exponent.span))
