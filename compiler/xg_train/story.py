@@ -176,7 +176,9 @@ def _computing(module: str) -> Iterator[str]:
             shows = line.startswith(("def mlp(", "def d_mlp("))
             if line.startswith("def d_mlp("):
                 yield ""
-        if shows and (is_open or line.startswith("def ") or f", {NAME}.xg:" in line):
+        quotes = line.startswith("    # ")
+        makes = "  # [" in line and "params[" not in line
+        if shows and (is_open or quotes or makes or line.startswith("def ")):
             yield line
             is_open = line.partition("  #")[0].endswith(" (") or (is_open and line != "    )")
 

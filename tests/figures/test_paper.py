@@ -64,7 +64,7 @@ def test_a_figure_that_fits_is_on_one_sheet() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["mha", "-o", "fig.pdf"], "smaller than 6 points: leave --paper out"),
+        (["../wide.xg", "-o", "fig.pdf"], "smaller than 6 points: leave --paper out"),
         (["mlp", "-o", "fig.svg"], "--paper fits a PDF to the paper"),
         (["mlp", "-o", "fig.pdf", "--width", "4in"], "--paper fits a PDF to the paper"),
     ],
@@ -76,7 +76,14 @@ def test_what_paper_cannot_do_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    edges = [f"an_edge_with_a_long_name_{number}" for number in range(40)]
+    ways = "\n".join(f"    x -> tanh : {name}" for name in edges)
+    text = f"{ways}\n    {', '.join(edges)} -> C : z [B, 40*D]\n    z -> slice[-1](0, D) : y\n"
+    text = f"dim B, D\nblock Wide(x [B, D]) -> y [B, D] {{\n{text}}}\n"
+    (tmp_path / "wide.xg").write_text(text, encoding="utf-8")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     assert main(["build", *words, "--pass", "backward", "--paper", "a4"]) != 0
     assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.iterdir())

@@ -305,9 +305,9 @@ def test_positions_of_an_axis_that_no_operand_has_are_an_operand() -> None:
     text = f"dim B, D, S = 3\nop at(x [B, D]) = x + range[S]\n{block.format('x -> at')}"
     (found,) = refused(text)
     (help,) = found.help
-    head, source = re.findall(r"(i \[S\] in S)\)|with (range\(S\))", help)
-    mended = f"dim B, D, S = 3\nop at(x [B, D], {head[0]}) = x + i\n"
-    assert wrong_in(mended + block.format(f"x, {source[1]} -> at")) == []
+    (own,) = re.findall(r"op at\(…(; S)\)", help)
+    mended = f"dim B, D, S = 3\nop at(x [B, D]{own}) = x + range[S]\n"
+    assert wrong_in(mended + block.format("x -> at(S)")) == []
 
 
 DECLARED = {  # the head of a block, its chain, and what a help may say more than a declaration

@@ -169,8 +169,9 @@ def _view(program: Program, file: Path, view: str, asked: Json) -> Json:
 
 def _stem(program: Program, file: Path, asked: Json) -> str:
     """How the names of a block's files begin."""
-    names = [each.name.name for each in program.project.main.blocks]
-    stem = stems(slug(file.stem), names)[program.graphs.main.block]
+    block = program.graphs.main.block
+    names = [each.name.name for each in program.project.main.blocks] or [block]
+    stem = stems(slug(file.stem), names)[block]
     return slug(f"{stem}_{asked['plan']}") if asked.get("plan") else stem
 
 

@@ -59,8 +59,8 @@ USED = re.compile(  # of these, by costs and by the explorer
 
 def is_sent(name: str) -> bool:
     """Whether a page may ask for a file of the compiler that the memory does not hold."""
-    names_weights = name.startswith("xg/library/") and name.endswith(".names.toml")
-    left_out = names_weights or name.startswith(PREFIXES)
+    beside = name.startswith("xg/library/") and name.endswith((".names.toml", "xg.lock"))
+    left_out = beside or name.startswith(PREFIXES)
     return bool(USED.fullmatch(name)) or not left_out
 
 

@@ -203,13 +203,16 @@ class Apply:
     parts: tuple[Apply, ...] = ()
     again: bool = False
     traced: dict[tuple[TensorType, ...], tuple[Op, Attrs, Body]] = field(
-        default_factory=dict[tuple[TensorType, ...], "tuple[Op, Attrs, Body]"], repr=False
+        default_factory=dict[tuple[TensorType, ...], "tuple[Op, Attrs, Body]"],
+        repr=False,
+        compare=False,
     )
     adjoints: dict[tuple[tuple[TensorType, ...], tuple[str, ...]], tuple[Op, Attrs, Apply]] = field(
         default_factory=dict[
             "tuple[tuple[TensorType, ...], tuple[str, ...]]", "tuple[Op, Attrs, Apply]"
         ],
         repr=False,
+        compare=False,
     )
 
     @property
@@ -344,6 +347,7 @@ class Graph:
     derived: dict[tuple[tuple[Value, ...], tuple[Backward, ...]], Backward] = field(
         default_factory=dict["tuple[tuple[Value, ...], tuple[Backward, ...]]", "Backward"],
         init=False,
+        compare=False,
     )
     _calls: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"], init=False)
 

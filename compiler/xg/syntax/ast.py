@@ -544,7 +544,7 @@ class Expect(Syntax):
 
 @syntax
 class Stored(Syntax):
-    """`given from "numbers.npz"`, `expect from "numbers.npz" ± 1e-6 "torch"`: arrays of a file."""
+    """`given from "numbers.npz"`, `expect from "numbers.npz" ± 1e-6 "page 4"`: arrays of a file."""
 
     file: Text
     claimed: bool

@@ -439,7 +439,7 @@ class ModuleBuilder(PlanBuilder):
     def stored_expects(
         self, span: Span, file: Token, tolerance: ast.Expr | None, place: Token | None
     ) -> ast.Stored:
-        """`expect from "numbers.npz" ± 1e-6 "torch"`."""
+        """`expect from "numbers.npz" ± 1e-6 "page 4"`."""
         return ast.Stored(
             span, self._string(file), claimed=True, tolerance=tolerance, place=self._text(place)
         )
