@@ -147,7 +147,7 @@ def test_a_size_without_a_number_gets_it_in_the_text(ask: Ask) -> None:
         assert "? waits" not in ask((MLP + PLAN).replace("dim B", "dim B = 8"), view)["data"]
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "dim B\n", "use MHA from mha\n"])
+@pytest.mark.parametrize("text", ["", "# nothing\n", "dim B\n", "use Layer, LM from transformer\n"])
 def test_a_text_without_a_block_says_what_to_type(ask: Ask, text: str) -> None:
     words = ask(text)["nothing"]
     assert words.startswith("Nothing to draw yet: type a block, or choose an example.")
