@@ -89,3 +89,20 @@ def test_an_op_is_that_of_torch(name: str) -> None:
     found = module.backward(params, saved, {"z": weights})
     for key, slope in zip(given, slopes, strict=True):
         np.testing.assert_allclose(found[key], slope.numpy(), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_entropies_of_large_and_of_hidden_logits(dtype: str) -> None:
+    """The entropy of [0, 1], whatever is added to both, and whatever a mask hides beside them."""
+    z = np.array([[1e4, 1e4 + 1, -np.inf]], dtype)
+    program = xg.compile(
+        source="use Entropy, KL from common\ndim B = 1, D = 3\n"
+        "block Main(z [B, D], t [B, D]) -> h [B], k [B] {\nz -> Entropy : h\nz -> KL<-t : k\n}\n"
+    )
+    module: Any = program.load("numpy")
+    outputs, saved = module.forward({}, {"z": z, "t": z})
+    np.testing.assert_allclose(outputs["h"], [0.5822032], rtol=2e-3)
+    np.testing.assert_allclose(outputs["k"], [0.0])
+    gradients = module.backward({}, saved, {"h": np.ones(1, dtype), "k": np.ones(1, dtype)})
+    for name in ("z", "t"):
+        assert np.isfinite(gradients[name]).all()
