@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import pytest
 import torch
 from importing.agreement import compare
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
 import xg
+from xg_torch.importing import Imported
 
 Map = Callable[[Tensor], Tensor]
 X = torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(0)).double()
@@ -88,6 +90,60 @@ FUNCTIONS: Final[dict[str, Map]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_those_of_torch(name: str) -> None:
     agree(Layer(FUNCTIONS[name]), X, (4, 7, 6))
+
+
+# Numbers that no drawn one is, at which a function is differentiable, or a bound acts.
+BEYOND: Final[dict[str, tuple[Map, float]]] = {
+    "elu": (F.elu, 0.0),
+    "celu": (lambda x: F.celu(x, 1.5), 0.0),
+    "hardtanh": (lambda x: F.hardtanh(x, 0.0, 20.0), 30.0),
+    "clamp": (lambda x: x.clamp(0, 255), 300.0),
+    "clamped_sigmoid": (lambda x: (1 / (1 + torch.exp(-x))).clamp(1e-6, 1 - 1e-6), 30.0),
+    "log1p": (torch.log1p, 1e-18),
+    "softplus": (F.softplus, -40.0),
+    "log_sigmoid": (F.logsigmoid, 40.0),
+    "hidden": (lambda x: x.masked_fill(x < 0, -torch.inf).softmax(-1), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_functions_are_those_of_torch_where_no_number_is_drawn(name: str) -> None:
+    function, number = BEYOND[name]
+    found, gradient = at_number(xg.trace(function, X), number)
+    x = torch.full((3, 5, 6), number, dtype=torch.float64, requires_grad=True)
+    y = function(x)
+    (expected,) = torch.autograd.grad(y.sum(), x)
+    np.testing.assert_allclose(found, y.detach().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(gradient, expected.numpy(), atol=1e-12)
+
+
+def at_number(made: Imported, number: float) -> tuple[Any, Any]:
+    """The output of a diagram where its input is one number, and the gradient of its sum."""
+    program = xg.compile(source=made.text)
+    module: Any = program.on_arrays()
+    (name,) = program.inputs
+    outputs, saved = module.forward(made.params, {name: np.full((3, 5, 6), number)})
+    ((key, found),) = outputs.items()
+    gradients = module.backward(made.params, saved, {key: np.ones((3, 5, 6))})
+    return found, gradients[name]
+
+
+def test_a_slope_of_prelu_is_taken_at_zero() -> None:
+    _, gradient = at_number(xg.trace(nn.PReLU().double(), X), 0.0)
+    np.testing.assert_allclose(gradient, np.full((3, 5, 6), 0.25))
+
+
+def normalized(x: Tensor) -> Tensor:
+    return F.instance_norm(x, torch.zeros(5), torch.ones(5), use_input_stats=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(lambda x: x[..., :1].var(-1), "divides by 0"), (normalized, "statistics change as it runs")],
+)
+def test_what_no_diagram_says_is_refused(function: Map, reason: str) -> None:
+    with pytest.raises(xg.DiagnosticError, match=reason):
+        xg.trace(function, X.float())
 
 
 LOSSES: Final[dict[str, Callable[..., Tensor]]] = {

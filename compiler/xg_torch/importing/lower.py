@@ -211,12 +211,11 @@ def _activation(formula: Formula) -> tuple[str, str] | None:
         return None
     if any(function not in FORMULA_FUNCTIONS for function, _ in formula.parts):
         return None
-    x = np.linspace(-9.0, 9.0, 1009)
     with np.errstate(all="ignore"):
-        array = _values(formula, x)
+        array = _values(formula, TRIED)
         for (node, word), function in ACTIVATIONS.items():
-            node_values = function(x)
-            if np.abs(array - node_values).max() <= 1e-13:
+            off = np.abs(array - function(TRIED)) / np.maximum(np.abs(TRIED), 1)
+            if off.max() <= (0 if node == "ReLU" else 1e-13):  # a bound of 1e-20 is no ReLU
                 return node, word
     return None
 
@@ -265,6 +264,8 @@ FORMULA_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "sigmoid": _sigmoid,
 }
 
+FAR: Final = np.geomspace(9.0, 1e12, 100)  # beyond the bounds that models clamp at
+TRIED: Final = np.concatenate([-FAR, np.linspace(-9.0, 9.0, 1009), FAR])
 ACTIVATIONS: Final[Mapping[tuple[str, str], Callable[[Array], Array]]] = {
     ("GELU", ""): lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     ("GELU", "exact"): lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),

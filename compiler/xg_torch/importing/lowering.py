@@ -112,7 +112,7 @@ def number_text(value: float) -> str:
     >>> number_text(1e-05), number_text(0.1), number_text(10000.0)
     ('1e-5', '0.1', '10000')
     """
-    if value == int(value) and abs(value) < 1e15:
+    if abs(value) < 1e15 and value == int(value):
         return str(int(value))
     mantissa, e, exponent = repr(value).partition("e")
     return f"{mantissa}{e}{int(exponent)}" if e else mantissa

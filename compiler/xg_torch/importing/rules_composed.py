@@ -27,10 +27,9 @@ def _above(x: Number, bound: float, yes: Number | float, no: Number | float) -> 
     return combine("select", x, bound, yes, no)
 
 
-def _softplus(x: Number) -> Formula:
-    """``log(1 + exp(x))`` without an overflow."""
-    small = combine("exp", combine("neg", combine("abs", x)))
-    return combine("add", combine("maximum", x, 0.0), combine("log", combine("add", small, 1.0)))
+def _negative(x: Number) -> Formula:
+    """The smaller of x and 0, with slope 1 at 0, where that of ``min(x, 0)`` is 1/2."""
+    return _above(x, 0.0, 0.0, x)
 
 
 def softplus(lowering: Lowering, x: Number) -> Known:
@@ -38,7 +37,9 @@ def softplus(lowering: Lowering, x: Number) -> Known:
     beta, threshold = lowering.number_of("beta", 1.0), lowering.number_of("threshold", 20.0)
     if threshold < 18:
         raise Unspeakable("its threshold is below 18, where it is not linear yet")
-    return x if beta == 0 else combine("mul", _softplus(combine("mul", x, beta)), 1 / beta)
+    return (
+        x if beta == 0 else combine("mul", combine("softplus", combine("mul", x, beta)), 1 / beta)
+    )
 
 
 def leaky_relu(lowering: Lowering, x: Number) -> Known:
@@ -56,8 +57,8 @@ def elu(lowering: Lowering, x: Number) -> Known:
 
 
 def _exponential(x: Number, alpha: float, scale: float, inner: float) -> Formula:
-    below = combine("mul", combine("minimum", x, 0.0), inner) if inner != 1 else None
-    power = combine("exp", below or combine("minimum", x, 0.0))
+    below = _negative(x)
+    power = combine("exp", combine("mul", below, inner) if inner != 1 else below)
     low = combine("mul", combine("sub", power, 1.0), alpha * scale)
     return _above(x, 0.0, x if scale == 1 else combine("mul", x, scale), low)
 
@@ -100,13 +101,12 @@ def hardswish(lowering: Lowering, x: Number) -> Known:
 
 def mish(lowering: Lowering, x: Number) -> Known:
     """`mish`."""
-    return combine("mul", x, combine("tanh", _softplus(x)))
+    return combine("mul", x, combine("tanh", combine("softplus", x)))
 
 
 def log_sigmoid(lowering: Lowering, x: Number) -> Known:
     """`log_sigmoid`."""
-    small = combine("exp", combine("neg", combine("abs", x)))
-    return combine("sub", combine("minimum", x, 0.0), combine("log", combine("add", small, 1.0)))
+    return combine("neg", combine("softplus", combine("neg", x)))
 
 
 def expm1(lowering: Lowering, x: Number) -> Known:
@@ -116,7 +116,7 @@ def expm1(lowering: Lowering, x: Number) -> Known:
 
 def log1p(lowering: Lowering, x: Number) -> Known:
     """`log1p`."""
-    return combine("log", combine("add", x, 1.0))
+    return combine("log1p", x)
 
 
 def reciprocal(lowering: Lowering, x: Number) -> Known:
@@ -187,7 +187,7 @@ def prelu(lowering: Lowering) -> Known:
     x, slope = lowering.view_of("self"), lowering.view_of("weight")
     behind: tuple[Axis, ...] = ((),) * max(len(x.axes) - 2, 0)
     slope = slope.with_axes((*slope.axes, *(behind if slope.axes[0] else ())))
-    low = together(lowering, "⊙", lowering.view(combine("minimum", x, 0.0)), slope)
+    low = together(lowering, "⊙", lowering.view(_negative(x)), slope)
     return together(lowering, "⊕", lowering.keep("ReLU", x), low)
 
 
@@ -250,6 +250,8 @@ def _variance(lowering: Lowering) -> Callable[[View], Formula]:
         if correction == 0:
             return variance
         count = _count(lowering, view)
+        if count <= correction:
+            raise Unspeakable(f"it divides by {count - correction:g}")
         return combine("mul", variance, count / (count - correction))
 
     return compute
@@ -347,6 +349,8 @@ def instance_norm(lowering: Lowering) -> Known:
     """`instance_norm`: each channel normalized over all places."""
     if not lowering.argument("use_input_stats", True):
         raise Unspeakable("it normalizes by running statistics")
+    if lowering.argument("running_mean") is not None:
+        raise Unspeakable("its running statistics change as it runs")
     channels = lowering.shape_of_output()[1].constant
     if channels is None:
         raise Unspeakable("its channels are a free size")
