@@ -99,6 +99,7 @@ BEYOND: Final[dict[str, tuple[Map, float]]] = {
     "hardtanh": (lambda x: F.hardtanh(x, 0.0, 20.0), 30.0),
     "clamp": (lambda x: x.clamp(0, 255), 300.0),
     "clamped_sigmoid": (lambda x: (1 / (1 + torch.exp(-x))).clamp(1e-6, 1 - 1e-6), 30.0),
+    "threshold": (lambda x: F.threshold(x, 0.01, 0.0), 0.005),
     "log1p": (torch.log1p, 1e-18),
     "softplus": (F.softplus, -40.0),
     "log_sigmoid": (F.logsigmoid, 40.0),

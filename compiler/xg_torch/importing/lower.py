@@ -264,8 +264,8 @@ FORMULA_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "sigmoid": _sigmoid,
 }
 
-FAR: Final = np.geomspace(9.0, 1e12, 100)  # beyond the bounds that models clamp at
-TRIED: Final = np.concatenate([-FAR, np.linspace(-9.0, 9.0, 1009), FAR])
+SPREAD: Final = np.geomspace(1e-12, 1e12, 400)  # on both sides of the bounds that models have
+TRIED: Final = np.concatenate([-SPREAD, np.linspace(-9.0, 9.0, 1009), SPREAD])
 ACTIVATIONS: Final[Mapping[tuple[str, str], Callable[[Array], Array]]] = {
     ("GELU", ""): lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     ("GELU", "exact"): lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
