@@ -378,7 +378,7 @@ class Author:
             y = self.add(f"{x.name} -> BC", ("2", *x.shape), "views")
         elif how == "R" and len(x.shape) == 2 and self.world.length(before):
             y = self.add(f"{x.name} -> R", (before, "1", last), "views")
-        elif how in ("slice", "split") and self.world.length(last) > 1 and last == "D":
+        elif how in ("slice", "split") and self.world.length("D") > 1 and last == "D" != before:
             y = self.add(f"{x.name} -> slice[D](0, 1)", (*front, before, "1"), "views")
         else:
             return
