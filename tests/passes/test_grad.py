@@ -475,6 +475,20 @@ block Net(x [B, D]) -> y [B, D] {
     assert (taken - plain).evaluate({"B": 4, "D": 8}) >= 2 * 4 * 8 * 8
 
 
+def test_a_short_body_needs_no_code_for_its_loss() -> None:
+    """The gradient is one product, which is written in place of a call."""
+    text = """\
+dim D = 3
+
+block Net(x [D]) -> y [D] {
+    param w [D]
+    x -> ⊙<-w -> sum[D] : s
+    grad[x](s) -> tanh  : y
+}
+"""
+    assert prove(parse_project(text.encode()), None, {}, 0, [*backends()]).passed
+
+
 def test_a_variable_may_depend_on_another_one() -> None:
     """The gradient by x goes through h as well, as in torch.autograd.grad."""
     text = """\

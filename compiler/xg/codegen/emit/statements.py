@@ -217,9 +217,10 @@ class Statements:
             return self.direct[step]
         if inline:
             elementwise = step.op.family in ("add", "multiply")
+            inputs, body = _read_operands(step, body)
             operands = [
                 self._operand(value, step, elementwise and repeats(body, operand))
-                for value, operand in zip(step.inputs, body.operands, strict=True)
+                for value, operand in zip(inputs, body.operands, strict=True)
             ]
             text = self._writer().inline(body, operands)
             self.functions.support.update(self.scope.support)
@@ -246,7 +247,8 @@ class Statements:
         """The text of an operator that is too long for one line, its first parts on lines."""
         writer = self._writer()
         writer.temporary = f"{function_name(step.op.name)}_part"
-        for expr, value in zip(body.operands, step.inputs, strict=True):
+        inputs, body = _read_operands(step, body)
+        for expr, value in zip(body.operands, inputs, strict=True):
             writer.texts[id(expr)] = self.mention(value)
         (text,) = writer.write(body.outputs)
         comment = ", ".join(self._origins([step]))
@@ -279,11 +281,7 @@ class Statements:
         return producer if producer.attrs.get("shape") == producer.attrs.get("atoms") else None
 
     def _call(self, step: Apply, body: Body) -> Text:
-        inputs: Sequence[Value] = step.inputs
-        if step.op.differentiates:  # its loss and variables are there for proofs and figures
-            read = body.free()
-            inputs = [v for v, e in zip(inputs, body.operands, strict=True) if e in read]
-            body = replace(body, operands=read)
+        inputs, body = _read_operands(step, body)
         kernel = None if step.op.differentiates else self._kernel(step, body)
         name, function = kernel or (function_name(step.op.name), self._function(step, body))
         args = [self.mention(value).text for value in inputs]
@@ -373,6 +371,15 @@ class Statements:
             if line not in self.quoted:
                 self.lines += wrap_comment(f"{prefix}{line}")
         self.quoted = lines or self.quoted
+
+
+def _read_operands(step: Apply, body: Body) -> tuple[Sequence[Value], Body]:
+    """The inputs that code mentions: a gradient has its loss for proofs and figures alone."""
+    if not step.op.differentiates:
+        return step.inputs, body
+    read = body.free()
+    inputs = [v for v, e in zip(step.inputs, body.operands, strict=True) if e in read]
+    return inputs, replace(body, operands=read)
 
 
 def _written_parts(step: Step) -> Sequence[Step]:
