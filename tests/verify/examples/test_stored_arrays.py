@@ -74,6 +74,7 @@ def test_a_parameter_in_the_text_stands_beside_the_file(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"Z": X}, "no edge of Net is called Z"),
+        ({"η": X, "eta": X}, "it holds eta twice"),
         ({"H": X[:, :1]}, "H is [B, D], which is [2, 2] here"),
         ({"H": X * np.nan}, 'H in "net.npz" has nan as number 0'),
         ({"H": X * 1j}, 'H in "net.npz" has numbers of type complex128'),

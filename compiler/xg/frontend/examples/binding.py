@@ -148,9 +148,13 @@ def stored_arrays(stored: ast.Stored, path: Path) -> Mapping[str, Numbers]:
     except errors.FileError as error:
         reason = str(error).partition(": ")[2]
         raise Refused(UseUnreadable(stored.file.span, reason)) from None
-    return {
-        ascii_name(name): _stored(name, array, stored.file.span) for name, array in found.items()
-    }
+    arrays_read: dict[str, Numbers] = {}
+    for name, array in found.items():
+        known = ascii_name(name)
+        if known in arrays_read:  # η and eta: one of them would be left out
+            raise Refused(UseUnreadable(stored.file.span, f"it holds {known} twice"))
+        arrays_read[known] = _stored(name, array, stored.file.span)
+    return arrays_read
 
 
 def _stored(name: str, array: Array, span: Span) -> Numbers:
