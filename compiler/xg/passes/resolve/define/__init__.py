@@ -243,6 +243,12 @@ class Trace:
                     form = f"one axis as {axis} of {signature.operator}"
                     found = f"these are {earlier[0]} and {axes[0]}"
                     raise Wrong(WrongArguments(span, form, (found,)))
+        for slot, _, span in slots:
+            named = (axis for axis in slot.axes if axis != REST and REST in slot.axes)
+            for axis in named:  # it would have one axis of the caller twice
+                if tokens[axis][0] in tokens[REST]:
+                    form = f"an axis as {axis} of {signature.operator} that no operand has as .."
+                    raise Wrong(WrongArguments(span, form, (f"this is {tokens[axis][0]}",)))
         lengths = {axis: self._sizes(axes) for axis, axes in tokens.items()}
         values = {
             slot.name: _arrange(self._operand(slot, value, tokens, span), slot, signature, lengths)
