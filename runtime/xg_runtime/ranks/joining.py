@@ -91,12 +91,13 @@ def _meet(terms: Terms, grid: Grid, rank: int) -> tuple[Any, bool]:
 def _own_facts(grid: Grid, terms: Terms) -> dict[str, str]:
     """Properties of this process that must be the same on all ranks."""
     sizes = ", ".join(f"{axis} = {size}" for axis, size in grid.sizes.items())
+    made = terms.communicators
     return {
         "mesh": sizes,
         "torch": torch.__version__,
         "device": terms.device,
         "checking": str(terms.checked),
-        "communicators": ", ".join(terms.communicators or ("all",)),
+        "communicators": ", ".join(("all",) if made is None else made),
     }
 
 

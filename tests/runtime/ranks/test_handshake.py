@@ -14,6 +14,8 @@ from xg_runtime.ranks import handshake
 from xg_runtime.ranks.failure import CollectiveFailed, failure_of
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import check_world, shake_hands
+from xg_runtime.ranks.joining import _own_facts  # pyright: ignore[reportPrivateUsage]
+from xg_runtime.ranks.terms import Terms
 
 GRID = Grid({"N_T": 3})
 
@@ -80,3 +82,11 @@ def test_errors_of_torch_are_told_apart() -> None:
         assert isinstance(error, CollectiveFailed)
         assert error.message.startswith(f"in collective 3, all_reduce over N_T: {told}")
     assert failure_of(other, "all_reduce over N_T", 2, 3.0) is other
+
+
+def test_no_communicators_are_not_all_of_them() -> None:
+    """Ranks that make other groups would wait for each other: they are told so."""
+    facts = [_own_facts(GRID, Terms(communicators=made)) for made in (None, (), None)]
+    error = next(each for each in greet(*facts) if each is not None)
+    assert isinstance(error, RankError)
+    assert "communicators" in str(error)
