@@ -317,6 +317,33 @@ def test_a_schedule_is_read_from_the_printed_program(tmp_path: Path) -> None:
     ]
 
 
+def test_a_shared_parameter_may_be_called_as_a_pass(tmp_path: Path) -> None:
+    """The sum of its gradients over stages is no message of the forward pass."""
+    text = """\
+dim B = 4, D = 5, N_L = 4
+mesh N_P = 2
+
+block Layer(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> tanh : Y
+}
+
+block Net(X [B, D]) -> loss [] {
+    param forward [D, D]
+    X -> •<=forward                            : H
+    H -> N_L × Layer as layers                 : Y
+    Y -> •<=forward -> ⊙<-Y -> mean[B, D] : loss
+}
+
+plan PP of Net {
+    layers [N_L/N_P]
+}
+"""
+    path = tmp_path / "net.xg"
+    path.write_text(text, encoding="utf-8")
+    assert main(["verify", str(path), "--plan", "PP", "--against", "single"]) == 0
+
+
 def test_a_rank_that_waits_for_nothing_is_named() -> None:
     def rank() -> None:
         mesh = current()

@@ -265,10 +265,10 @@ class _Mail:
         """Post the messages of a batch."""
         mesh = current()
         sends = [
-            Outgoing(self._given.pop(each.key), each.target, _way(each), each.opens)
+            Outgoing(self._given.pop(each.key), each.target, _name(each), each.opens)
             for each in batch.sends
         ]
-        receives = [Incoming(each.source, _way(each), each.opens) for each in batch.receives]
+        receives = [Incoming(each.source, _name(each), each.opens) for each in batch.receives]
         first = (*batch.sends, *batch.receives)[0]
         with mesh.counters.during(_way(first), first.stage):  # a rank sends at most one at once
             found = mesh.exchange(self._axis, sends, receives)
@@ -278,6 +278,11 @@ class _Mail:
 
 def _way(message: Message) -> str:
     return "backward" if message.backward else "forward"
+
+
+def _name(message: Message) -> str:
+    """The name of its way, which no parameter has: one may be called `forward`."""
+    return f"{_way(message)} pass"
 
 
 def _stage_arrays(stage: RankStage, arrays: Arrays) -> Arrays:
