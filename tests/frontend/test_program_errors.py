@@ -45,6 +45,7 @@ ELSEWHERE = {
     of_sharding.StatisticOfStages,
     of_sharding.ManyStages,
     of_files.Unreadable,
+    of_files.NothingClaimed,
     of_files.UnfitArray,
     of_files.UseUnreadable,
     of_files.UseOutside,

@@ -418,3 +418,12 @@ class UnfitArray(ProblemAt):
     name: str
     what: str
     most: int
+
+
+class NothingClaimed(ProblemAt):
+    """A file of claims that only has what the block takes."""
+
+    code = "XG0718"
+    title = "{span.text} only has arrays that {block} takes"
+    fix = "`expect from` claims edges (layers.0.H), outputs and gradients (dW) by their names"
+    block: str

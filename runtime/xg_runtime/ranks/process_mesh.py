@@ -124,6 +124,7 @@ class ProcessMesh(RankMesh):
         """
         device, timeout = self.devices.device_type, self._watched.timeout
         names = [int(name) for name in self.devices.mesh.flatten()]
+        assert names == sorted(names), "torch orders the ranks of a group by their numbers"
         groups: dict[tuple[int, ...], Any] = {}
         for axis in self.grid.sizes:
             groups.setdefault(self.grid.group(self.place, axis), self.devices.get_group(axis))

@@ -85,7 +85,7 @@ def test_errors_of_torch_are_told_apart() -> None:
 
 
 def test_no_communicators_are_not_all_of_them() -> None:
-    """Ranks that make other groups would wait for each other: they are told so."""
+    """Ranks that make other groups would wait for each other: they are refused."""
     facts = [_own_facts(GRID, Terms(communicators=made)) for made in (None, (), None)]
     error = next(each for each in greet(*facts) if each is not None)
     assert isinstance(error, RankError)

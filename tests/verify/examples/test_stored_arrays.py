@@ -90,6 +90,24 @@ def test_what_a_file_may_not_have(tmp_path: Path, change: dict[str, np.ndarray],
     assert said in str(refused.value)
 
 
+def test_what_is_only_given_has_nothing_to_claim(tmp_path: Path) -> None:
+    arrays = {name: array for name, array in known_arrays().items() if name in ("X", "t", "W")}
+    with pytest.raises(DiagnosticError, match="only has arrays that Net takes"):
+        document(tmp_path, arrays, BOTH)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("gg", "gg is no input and no parameter of Net"), ("H", "Net makes H itself")],
+)
+def test_a_file_that_only_gives_has_nothing_else(tmp_path: Path, name: str, said: str) -> None:
+    given = {each: known_arrays()[each] for each in ("X", "t", "W")}
+    lines = '    given from "net.npz"\n    expect loss = 1 ± 9\n'
+    with pytest.raises(DiagnosticError) as refused:
+        document(tmp_path, {**given, name: known_arrays()["H"]}, lines)
+    assert said in str(refused.value)
+
+
 def test_an_array_is_given_once(tmp_path: Path) -> None:
     with pytest.raises(DiagnosticError, match="W is given twice"):
         document(tmp_path, known_arrays(), f"    given W = [[1, 0], [0, 1]]\n{BOTH}")

@@ -22,6 +22,7 @@ from xg.frontend.errors import (
     NotAnIndex,
     NotANumber,
     NotGiven,
+    NothingClaimed,
     NotTaken,
     Ragged,
     RunsAgain,
@@ -510,13 +511,21 @@ class _Binder:
                 arrays.setdefault(name, numbers)
         for stored in self.example.stored:
             if not stored.claimed:
+                span, block = stored.file.span, program.main.block
                 for name, numbers in (self._try_read(self._read_file, stored) or {}).items():
-                    if name in names and name in arrays:
-                        self.problems.append(GivenTwice(stored.file.span, name, places[name]))
+                    if name in arrays:
+                        self.problems.append(GivenTwice(span, name, places[name]))
                     elif name in names:
                         arrays[name] = numbers
-                        places[name] = stored.file.span
+                        places[name] = span
+                    elif stored.file.value not in self._claimed_files:
+                        made = name in edges
+                        self.problems.append(NotTaken(span, name, block, names, made))
         return arrays
+
+    @property
+    def _claimed_files(self) -> set[str]:
+        return {each.file.value for each in self.example.stored if each.claimed}
 
     def _read_file(self, stored: ast.Stored) -> Mapping[str, Numbers]:
         return stored_arrays(stored, self.project.arrays[stored.file.value])
@@ -526,11 +535,10 @@ class _Binder:
     ) -> list[Claim | None]:
         """The claims of a file: one for each array that the block doesn't take."""
         names = {each.name for each in taken(program)}
-        return [
-            _stored_claim(program, fit, stored, name, numbers)
-            for name, numbers in self._read_file(stored).items()
-            if name not in names
-        ]
+        claimed = {n: each for n, each in self._read_file(stored).items() if n not in names}
+        if not claimed:
+            raise Refused(NothingClaimed(stored.file.span, program.main.block))
+        return [_stored_claim(program, fit, stored, *each) for each in claimed.items()]
 
     def _try_read(self, attempt: Callable[[Written], Read], written: Written) -> Read | None:
         try:
