@@ -49,6 +49,10 @@ PROGRAMS = {
     "XG0259": (
         "dim B\nop scale(x) = x * (1/0)\nblock F(x [B]) -> y [B] {\n    x -> scale : y\n}\n"
     ),
+    "XG0276": (
+        "dim B, D\nop decay(x [B, D]) = x * (D - 5)^range[B]\n"
+        "block F(x [B, D]) -> y [B, D] {\n    x -> decay : y\n}\n"
+    ),
 }
 
 

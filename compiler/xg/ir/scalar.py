@@ -88,8 +88,10 @@ class Scalar:
         """Whether this is surely more than 0, whatever the sizes are."""
         if self.op == "number":
             return isinstance(self.value, float) and self.value > 0
+        if self.op == "size":
+            return isinstance(self.value, Dim) and not self.value.may_be_negative
         first = all(arg.is_positive for arg in self.args[:1])
-        return {"size": True, "exp": True, "sqrt": first, "^": first}.get(
+        return {"exp": True, "sqrt": first, "^": first}.get(
             self.op, self.op in "+*/" and all(arg.is_positive for arg in self.args)
         )
 

@@ -115,3 +115,44 @@ def test_doubling_calls_are_refused() -> None:
     text = "\n".join(["dim B", "op A0(x) = tanh(x)", *lines])
     with pytest.raises(DiagnosticError, match="functions when its calls are written out"):
         xg.compile(source=f"{text}\nblock F(x [B]) -> y [B] {{ x -> A40 : y }}\n")
+
+
+RANGES = """
+dim B, V, W
+op Bit(i [..] in 2) = float(i) * 3
+op Same(i [..] in N, j [..] in N) = equal(i, j)
+op Float(i [..] in N) = float(i)
+"""
+BLOCK = "block Main(k [B] in {}, l [B] in {}) -> y [B] {{ k -> F<-l : y }}\n"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "body", "told"),
+    [
+        (("5", "5"), "Bit(k) + Float(l)", "(?s)integers in 2 as i of Bit.*these are in 5"),
+        (("V", "V"), "Bit(k) + Float(l)", "(?s)integers in 2 as i of Bit.*these are in V"),
+        (("2", "2"), "Bit(k + l)", "(?s)integers in 2 as i of Bit.*computed, without a range"),
+        (("2", "2"), "Bit(-k) + Float(l)", "(?s)integers in 2 as i of Bit.*without a range"),
+        (("V", "W"), "select(Same(k, l), 1, 2)", "(?s)integers in V as j of Same.*are in W"),
+    ],
+)
+def test_integers_of_another_range_are_refused_as_a_use_of_them_is(
+    ranges: tuple[str, str], body: str, told: str
+) -> None:
+    line = "op F(k [..] in {}, l [..] in {}) = {}\n".format(*ranges, body)
+    with pytest.raises(DiagnosticError, match=told):
+        xg.compile(source=RANGES + line + BLOCK.format(*ranges))
+
+
+@pytest.mark.parametrize(
+    ("below", "body"),
+    [
+        ("2", "Bit(k) + Float(l)"),
+        ("V", "select(Same(k, l), 1, 2)"),
+        ("5", "Float(k + l) + Float(k)"),
+    ],
+)
+def test_integers_of_the_same_range_are_taken(below: str, body: str) -> None:
+    line = f"op F(k [..] in {below}, l [..] in {below}) = {body}\n"
+    program = xg.compile(source=RANGES + line + BLOCK.format(below, below))
+    assert program.outputs["y"].shape

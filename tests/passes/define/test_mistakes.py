@@ -70,6 +70,7 @@ MISTAKES = [
     ("op F(x) = m * x where m = x > 0", "XG0257", "m", "a comparison is no number"),
     ("op F(x, y) = x^y", "XG0258", "y", "an exponent is a number"),
     ("op F(x [.., S]) = x * (-1)^range[S]", "XG0276", "-1", "a number above 0"),
+    ("op F(x [S, D]) = x * (D - 5)^range[S]", "XG0276", "D - 5", "exp(log(D - 5) * (range[S]))"),
     ("op F(x; D = 4) = x * range[D]", "XG0250", "D = 4", "the length of an axis"),
     ("op F(x) = 1/0 * x", "XG0259", "1/0 * x", "is not a finite number"),
     ("op F(x) = sqrt(0 - 1) * x", "XG0259", "sqrt(0 - 1)", "is not a finite number"),

@@ -175,7 +175,7 @@ class Trace:
                 return self._arithmetic(expr)
             case ast.Negation():
                 operand = self.number(expr.operand)
-                return replace(operand, value=-operand.value)
+                return BodyValue(-operand.value, operand.axes)
             case ast.Power():
                 base, exponent = self.number(expr.base), self.number(expr.exponent)
                 turned = isinstance(base.value, Expr) and expr.exponent.span.text == "T"
@@ -230,6 +230,7 @@ class Trace:
         written = _match(call, callee)
         given = {name: self.number(written[name]) for name in written}
         slots = [(slot, given[slot.name], written[slot.name].span) for slot in signature.slots]
+        _check_ranges(signature, slots)
         tokens: dict[str, tuple[str, ...]] = {}
         for slot, value, span in slots:
             order = (
@@ -414,6 +415,23 @@ def _match(call: ast.Call, callee: OpFormula) -> dict[str, ast.Expr]:
     return matched
 
 
+def _check_ranges(
+    signature: DefinedSignature, operands: Sequence[tuple[Slot, BodyValue, Span]]
+) -> None:
+    """Raise Wrong for integers of another range than a called op takes, as its uses do."""
+    ranges: dict[str, str | int] = {}
+    for slot, value, span in operands:
+        expected, found = slot.range, value.range
+        if isinstance(expected, str):
+            expected = found if found is None else ranges.setdefault(expected, found)
+        is_integer = isinstance(value.value, Expr) and value.value.kind == "int"
+        if slot.range is not None and is_integer and found != expected:
+            form = f"integers in {expected} as {slot.name} of {signature.operator}"
+            is_operand = found is not None
+            what = f"these are in {found}" if is_operand else "these are computed, without a range"
+            raise Wrong(WrongArguments(span, form, (what,)))
+
+
 def _bind(slot: Slot, axes: tuple[str, ...], span: Span) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The axes of an operand by the names of a signature: the last ones, and the rest as `..`."""
     named = [axis for axis in slot.axes if axis != REST]
@@ -455,9 +473,8 @@ def _arrange(expr: Expr, slot: Slot, signature: DefinedSignature, lengths: Lengt
         lengths[axis] if axis in slot.axes else (ONE,) * len(lengths[axis])
         for axis in signature.axes[first:]
     ]
-    return BodyValue(
-        reshape(moved, tuple(dim for dims in shape for dim in dims)), frozenset(slot.axes)
-    )
+    arranged = reshape(moved, tuple(dim for dims in shape for dim in dims))
+    return BodyValue(arranged, frozenset(slot.axes), slot.range)
 
 
 def _axis_places(axes: Sequence[str], lengths: Lengths) -> dict[str, range]:

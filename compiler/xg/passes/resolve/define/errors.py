@@ -192,11 +192,11 @@ class BadExponent(ProblemAt):
 
 
 class BadBase(ProblemAt):
-    """A power of a number that is not above 0, whose exponent is a tensor."""
+    """A power of a number that may be 0 or less, whose exponent is a tensor."""
 
     code = "XG0276"
     title = "only a number above 0 has a power for each position"
-    fix = "signs that alternate are 1 - 2*(i - 2*floor(i/2)), where i = range[S]"
+    help: str = "signs that alternate are 1 - 2*(i - 2*floor(i/2)), where i = range[S]"
 
 
 class UndefinedNumber(ProblemAt):

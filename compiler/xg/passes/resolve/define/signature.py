@@ -75,10 +75,14 @@ Places = Callable[[str], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class BodyValue:
-    """A value inside a body: a number, or a tensor with the names of its axes."""
+    """A value inside a body: a number, or a tensor with the names of its axes.
+
+    `range` is that of an operand of integers; integers that are computed have none.
+    """
 
     value: Expr | Scalar
     axes: frozenset[str] = frozenset()
+    range: str | int | None = None
 
 
 def apply(call: ast.Call, arguments: Sequence[BodyValue], places: Places) -> BodyValue:
@@ -219,11 +223,15 @@ def _axis(item: ast.AxisItem, x: BodyValue) -> str:
 
 
 def power(base: BodyValue, exponent: BodyValue, written: ast.Power) -> BodyValue:
-    """``base ^ exponent``; one must be a number, above 0 if the exponent is a tensor."""
+    """``base ^ exponent``; one must be a number, for all sizes above 0 if the other is a tensor."""
     if isinstance(exponent.value, Expr):
         if isinstance(base.value, Expr):
             raise Wrong(BadExponent(written.exponent.span))
-        if base.value.constant is not None and base.value.constant <= 0:
+        known = base.value.constant
+        if known is None and not base.value.is_positive:
+            means = f"exp(log({written.base.span.text}) * ({written.exponent.span.text}))"
+            raise Wrong(BadBase(written.base.span, f"if this is above 0, write {means}"))
+        if known is not None and known <= 0:
             raise Wrong(BadBase(written.base.span))
         factor = function("log", base.value)
         return BodyValue(exp(as_float(exponent.value) * factor), exponent.axes)
