@@ -13,12 +13,22 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg_runtime.errors import InputError
+
 ZIGZAG: Final = " zigzag"
 
 
 def axis_of(over: str) -> str:
     """The mesh axis, or several, without the order."""
     return over.removesuffix(ZIGZAG)
+
+
+def no_communicator(over: str) -> InputError:
+    """Name a group that ranks did not make before they started, and where to add it."""
+    return InputError(
+        f"ranks make all communicators before they start, and none over {axis_of(over)}: "
+        f"add it to `Terms(communicators=...)`"
+    )
 
 
 def parts_of(over: str) -> int:

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
-from xg_runtime.errors import InputError
 from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.backend import (
@@ -38,7 +37,7 @@ from xg_runtime.ranks.messages import (
     room,
     unpacked,
 )
-from xg_runtime.ranks.order import axis_of
+from xg_runtime.ranks.order import no_communicator
 from xg_runtime.ranks.rank_mesh import RankMesh
 from xg_runtime.ranks.traced import TracedMesh
 
@@ -139,10 +138,7 @@ class ProcessMesh(RankMesh):
         """The group of this rank over an axis; raises InputError for one that was not made."""
         members = self.grid.group(self.place, axis)
         if members not in self._groups:
-            raise InputError(
-                f"ranks make all communicators before they start, and none over {axis_of(axis)}: "
-                f"add it to `Terms(communicators=...)`"
-            )
+            raise no_communicator(axis)
         return self._groups[members]
 
     def diverge(self, axis: str) -> None:

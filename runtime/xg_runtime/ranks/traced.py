@@ -15,7 +15,7 @@ import torch
 from xg_runtime.ranks.backend import CARRIERS
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.kinds import Kind
-from xg_runtime.ranks.order import axis_of
+from xg_runtime.ranks.order import axis_of, no_communicator
 
 Ended = tuple[None, torch.Tensor]  # no handle to wait for, and the flat result
 
@@ -54,8 +54,14 @@ class TracedMesh:
         return tuple(axis for axis in self.order if axis in named)
 
     def run(self, kind: Kind, over: str, x: torch.Tensor) -> torch.Tensor:
-        """The result of a collective, as `kinds` describes it."""
-        group = _TracedGroup(self.groups[self._key(over)], self.size(over), self.rank(over))
+        """The result of a collective, as `kinds` describes it.
+
+        Raises InputError for a group that was not made, as the mesh of code that runs does.
+        """
+        key = self._key(over)
+        if key not in self.groups:
+            raise no_communicator(over)
+        group = _TracedGroup(self.groups[key], self.size(over), self.rank(over))
         given = x.contiguous().reshape(-1).to(CARRIERS.get(x.dtype, x.dtype))
         _, result = kind.begin(group, given)
         return result.reshape(kind.shape(tuple(x.shape), group.ranks)).to(x.dtype)

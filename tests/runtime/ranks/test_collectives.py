@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from subprocess import run
 from typing import Any
 
@@ -33,6 +34,7 @@ from xg_runtime.ranks import (
 )
 from xg_runtime.ranks.comm_counters import CommCounters, Count
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.kinds import ALL_REDUCE
 
 SHAPE = (6, 6, 12)
 PLACES = [*((sizes, over) for sizes in MESHES for over in sizes), *TOGETHER]
@@ -219,3 +221,19 @@ def test_what_is_shifted_is_copied_unless_it_is_donated() -> None:
         return [bool(each.any()) for each in arrived]
 
     assert simulate({"N": 2}, body) == [[True, False]] * 2
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_trace_names_the_communicator_that_was_not_made(compiled: bool) -> None:
+    torch: Any = import_module("torch")
+    traced = import_module("xg_runtime.ranks.traced").TracedMesh(
+        Grid({"N_D": 2, "N_T": 2}), 0, {(0, 1): "0 and 1", (0, 2): "0 and 2"}
+    )
+
+    def total(x: Any) -> Any:  # noqa: ANN401
+        return traced.run(ALL_REDUCE, "N_D*N_T", x)
+
+    function = torch.compile(total, backend="eager") if compiled else total
+    told = r"none over N_D\*N_T: add it to `Terms\(communicators=...\)`"
+    with pytest.raises(InputError, match=told):
+        function(torch.ones(2))
