@@ -218,6 +218,28 @@ def test_it_is_proven(name: str) -> None:
     assert len(rows) == {"pinn": 2, "wgan": 1, "many": 2, "hvp": 2}[name]
 
 
+INNER = """\
+dim B
+op number(i [..] in 5) = float(i) + 0.5
+
+block Net({}) -> g [B] {{
+    {}
+    z -> ⊙<-z -> sum[B] : s
+    grad[z](s)          : g
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "line"), [("i [B] in 5", "i -> number : z"), ("x [B]", "x -> stop : z")]
+)
+def test_one_that_is_the_only_gradient_is_proven(head: str, line: str) -> None:
+    project = parse_project(INNER.format(head, line).encode())
+    proof = prove(project, None, {}, 0, [*backends()], edges=True)
+    assert proof.passed
+    assert [row.verdict for row in proof.gradients.rows if row.name == "grad[z](s)"] == ["ok"]
+
+
 def test_a_wrong_body_is_found() -> None:
     """All backends would agree on it, and so would the gradients of the program."""
     program = xg.compile(source=HVP)

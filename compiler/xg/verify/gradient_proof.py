@@ -19,7 +19,7 @@ from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
 from xg.verify.domains import StoppedModule, fitting_inputs, large_ranges, stops
 from xg.verify.edges.proof import EdgeProof, try_edges
-from xg.verify.inner_gradients import inner_rows
+from xg.verify.inner_gradients import inner_rows, takes_gradients
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
@@ -90,7 +90,7 @@ def prove(
     both are tried at ties, zeros and short axes, and in narrow types.
     """
     draft, program, sizes = _at_proof_sizes(project, block, settings)
-    if not _has_gradients(draft):
+    if not (_has_gradients(draft) or takes_gradients(draft.graphs)):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     params, inputs, domain = _drawn(program, seed)
     zeros = prove_zeros(program.graphs, expected_zeros(program.graphs), _shared(program), seed)

@@ -21,7 +21,7 @@ def inner_rows(
     program: IRProgram, params: Arrays, inputs: Arrays, seed: int
 ) -> tuple[gradcheck.Row, ...]:
     """A row for each variable of each `grad`; if a graph is called often, of its first call."""
-    takers = {key for key, graph in program.graphs.items() if any(map(_is_taken, graph.steps))}
+    takers = set(_takers(program))
     if not takers:
         return ()
     _, record = Interpreter(program, params, seed).forward(inputs)
@@ -33,6 +33,16 @@ def inner_rows(
             inner = (_InnerGradient(program, params, seed, run, s) for s in steps if _is_taken(s))
             rows += (row for each in inner for row in each.rows())
     return tuple(rows)
+
+
+def takes_gradients(program: IRProgram) -> bool:
+    """Whether the forward pass has a `grad`, though nothing outside may have a gradient."""
+    return any(True for _ in _takers(program))
+
+
+def _takers(program: IRProgram) -> Iterator[str]:
+    """The keys of the graphs that have a `grad`."""
+    return (key for key, graph in program.graphs.items() if any(map(_is_taken, graph.steps)))
 
 
 def _is_taken(step: object) -> bool:

@@ -298,6 +298,9 @@ def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
 
     Numbers that nearly tie may fall to either side, so a form is wrong if it is at every draw.
     """
+    arrays = (*base.params.values(), *base.inputs.values())
+    if all(x.dtype.kind != "f" for x in arrays):
+        return  # no array says in which type to compute
     for dtype in NARROW:
         forms = [form for form in trial.forms if form.has(dtype)]
         draws: list[Point] = []
