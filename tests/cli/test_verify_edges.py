@@ -1,18 +1,25 @@
 """`xg verify` at the edges: what it says, and that each kind of error there is found."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+import numpy as np
 import pytest
 from cli.conftest import Xg
 
 from xg import driver
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir import primitive_gradients
 from xg.ir.prim import Expr
 from xg.ir.primitive_gradients import Cotangent, Gate
+from xg.packages import Service
+from xg.packages.errors import NoPackage
+from xg.verify.edges import steps
+from xg.verify.edges.steps import StepForm
+from xg_runtime.module import Arrays
 
 NET = """\
 dim B, D = 3
@@ -67,6 +74,7 @@ plan SP of Net {
 }
 """
 Patch = pytest.MonkeyPatch
+Sizes = Mapping[str, int]
 Sabotage = Callable[[str, str], None]
 
 
@@ -233,3 +241,75 @@ def test_a_mistake_of_ranks_at_a_tie_is_found(
     assert "edges: ties, zeros, length 1 of B and S: ranks and one device DIFFER: " in said.out
     assert "first at ties, numpy: dW" in said.out
     assert said.out.endswith("1 parallel program: 1 FAILED\n")
+
+
+TOTAL = """\
+dim B, S, D = 2
+op add(a, b) = a + 0.5*b
+
+block Cell(x [B, D]) -> y [B, D] {
+    state h [B, D] = 0
+    x, h -> add : y
+    next h = y
+}
+
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param W [D, D]
+    X -> Cell over S as cell -> •<=W : Y
+}
+"""
+
+
+def test_steps_of_generation_give_what_the_whole_text_gives(xg: Xg, folder: Path) -> None:
+    said = xg("verify", _write(folder, TOTAL), "--block", "Net", "--json")
+    assert said.code == 0
+    (proof,) = json.loads(said.out)["proofs"]
+    assert "steps of generation" in proof["edges"]["tried"]
+
+
+def test_a_step_that_forgets_is_found(xg: Xg, folder: Path, monkeypatch: Patch) -> None:
+    real = steps.StepForm.run
+
+    def forget(form: StepForm, params: Arrays, sizes: Sizes, pieces: Sequence[Arrays]) -> Arrays:
+        found = [real(form, params, sizes, [piece]) for piece in pieces]
+        return {name: np.concatenate([each[name] for each in found], -2) for name in found[0]}
+
+    monkeypatch.setattr(steps.StepForm, "run", forget)
+    said = xg("verify", _write(folder, TOTAL), "--block", "Net")
+    assert said.code == 1
+    assert "steps of generation, in pieces of 1, " in said.out
+    assert "NumPy's step: Y[" in said.out
+
+
+def test_no_step_is_derived_where_positions_do_not_meet(
+    xg: Xg, folder: Path, monkeypatch: Patch
+) -> None:
+    """A step takes 30 ms to derive, and the first one 15 more to import what derives it."""
+    asked: list[str] = []
+    real = driver.service
+
+    def service(name: Service) -> Callable[..., object]:
+        asked.append(name)
+        return real(name)
+
+    monkeypatch.setattr(driver, "service", service)
+    assert xg("verify", _write(folder, PLANNED)).code == 0
+    assert "step" not in asked
+    assert xg("verify", _write(folder, TOTAL), "--block", "Net").code == 0
+    assert "step" in asked
+
+
+def test_without_the_package_of_steps_none_is_tried(
+    xg: Xg, folder: Path, monkeypatch: Patch
+) -> None:
+    real = driver.service
+
+    def service(name: Service) -> Callable[..., object]:
+        if name == "step":
+            raise DiagnosticError.of(NoPackage(name))
+        return real(name)
+
+    monkeypatch.setattr(driver, "service", service)
+    said = xg("verify", _write(folder, TOTAL), "--block", "Net")
+    assert said.code == 0
+    assert "steps of generation" not in said.out

@@ -9,6 +9,7 @@ from typing import Final, cast
 import numpy as np
 
 from xg.codegen.backend import FLOATS, Backend, backends, find, named
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program
 from xg.ir.graph import Apply, IRProgram
@@ -22,6 +23,7 @@ from xg.verify.domains import (
     short,
 )
 from xg.verify.edges.point import Mismatch, Passes, Point
+from xg.verify.edges.steps import STEP, StepTrial
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import BodyCache, bind_sizes
@@ -190,6 +192,7 @@ def try_edges(
     _try_integers(trial, base)
     _try_largest_integers(trial, base, wide, backends)
     _try_floats(trial, base, domain)
+    _try_steps(trial, base, program, backends)
     if any(form.backend.name == COMPILED for form in trial.forms):
         trial.tried[JIT] = None
     others = list(_untried_backends(backends))
@@ -317,6 +320,27 @@ def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
                 if mismatch is None:
                     break
             trial.note(draws[-1], form.name, mismatch)
+
+
+def _try_steps(trial: _Trial, base: Point, program: Program, backends: Sequence[str]) -> None:
+    """The step of generation of a program that has one, with a text in pieces."""
+    step = StepTrial.of(program, base)
+    if step is None:
+        return
+    try:
+        forms = list(step.forms(backends))
+    except DiagnosticError as error:
+        trial.left_out[STEP] = error.diagnostics[0].message
+        return
+    for form in forms:
+        trial.tried[STEP] = None
+        for lengths in step.pieces():
+            point = replace(base, edge=f"{STEP}, in pieces of {', '.join(map(str, lengths))}")
+            try:
+                mismatch = step.check(form, base, lengths)
+            except Exception as error:  # whatever wrong code does
+                mismatch = Mismatch("", f"stops: {_error_line(error)}")
+            trial.note(point, f"{form.name}'s step", mismatch)
 
 
 def _untried_backends(chosen: Sequence[str]) -> Iterator[str]:
