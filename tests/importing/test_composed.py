@@ -79,6 +79,11 @@ FUNCTIONS: Final[dict[str, Map]] = {
     "standardize": lambda x: (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0)[:, None] + 1),
     "max_inner": lambda x: x.max(1).values + x.amin(1),
     "max_last": lambda x: x.max(-1).values + x.amax(-1),
+    "steps": lambda x: x * (x.sign() + x.floor() + (3 * x).round()) + x.ceil(),
+    "cumsum": lambda x: x.cumsum(1) * x.sin().cumsum(-1),
+    "argmax": lambda x: F.one_hot(x.argmax(-1), 6).to(x.dtype) * x,
+    "argmin": lambda x: F.one_hot(x.min(-1).indices, 6).to(x.dtype) * x,
+    "argmax_inner": lambda x: (x * F.one_hot(x.argmax(2), 6)).sum(1, keepdim=True) + x,
     "squeeze": lambda x: x[:, :1].squeeze(),
     "transposed": lambda x: x.mT,
     "einsum": lambda x: torch.einsum("bsd,btd->bst", x, x.sin()),
@@ -169,6 +174,26 @@ def mean_of_places(x: Tensor) -> Tensor:
     return x.mean((-2, -1))
 
 
+class Rows(nn.Module):
+    """Integers as rows with a single 1, and a linear layer of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.inner(F.one_hot(ids, 6).to(self.inner.weight.dtype))
+
+
+def test_integers_are_rows_with_a_single_one() -> None:
+    model, ids = Rows().double(), torch.tensor([[0, 5, 2], [1, 3, 4]])
+    made = xg.trace(model, ids)
+    assert "ids -> onehot -> •<=W" in made.text
+    outputs, gradients = compare(model, made, (ids,), {**made.params})
+    assert outputs < 1e-10
+    assert gradients < 1e-8
+
+
 class Scaled(nn.Module):
     """A squeeze-excitation."""
 
@@ -234,8 +259,9 @@ def ask(of: Any) -> str:  # noqa: ANN401 - a function of tensors
 
 
 def test_what_no_arithmetic_says_is_refused() -> None:
-    assert "it looks where the largest or smallest number is" in ask(
-        lambda x: x.max(-1).indices + x[..., 0]
-    )
+    assert "it computes with integers" in ask(lambda x: x.max(-1).indices + x[..., 0])
+    assert "it computes with integers" in ask(lambda x: x.argmax(-1) / 2)
+    assert "the places of all axes as one" in ask(lambda x: x[0, 0].argmax())
+    assert "it rounds to decimals" in ask(lambda x: x.round(decimals=2))
     assert "its norm is of order 3" in ask(lambda x: x.norm(p=3, dim=-1))
     assert "it asks whether numbers are equal (eq)" in ask(lambda x: (x == x.sin()) * x)

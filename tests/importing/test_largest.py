@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from importing.test_cases import Map, agree, case, told
+from importing.test_cases import Map, agree, case
 from torch import Tensor
+
+import xg
 
 
 def test_a_softmax_without_its_largest_score_is_one_node() -> None:
@@ -38,8 +40,21 @@ def along_positions(x: Tensor) -> Tensor:
     return x.max(dim=1, keepdim=True).values
 
 
-def test_places_of_the_largest_numbers_are_refused() -> None:
-    assert "it looks where the largest or smallest number is" in told(case(places))
+def test_places_of_the_largest_numbers_are_a_node() -> None:
+    x = torch.randn(3, 5, 6)
+    made = xg.trace(places, x)
+    (found,) = xg.compile(source=made.text).load().forward({}, {"inputs_0": x.numpy()})[0].values()
+    assert "argmax[" in made.text
+    assert found.tolist() == places(x).tolist()
+
+
+def both(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x.argmax(-1), x.sin()
+
+
+def test_places_may_go_out_beside_numbers() -> None:
+    made = xg.trace(both, torch.randn(3, 5, 6).double())
+    assert made.proof.worst < 1e-12
 
 
 @pytest.mark.parametrize("then", [without_the_axis, along_positions])

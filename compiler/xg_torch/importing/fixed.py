@@ -144,7 +144,7 @@ BINARY: Final = (
     *("floor_divide", "remainder", "minimum", "maximum", "matmul"),
     *("logical_and", "logical_or", "bitwise_and", "bitwise_or"),
 )
-UNARY: Final = ("logical_not", "abs", "exp", "log", "sin", "cos", "sqrt")
+UNARY: Final = ("logical_not", "abs", "exp", "log", "sin", "cos", "sqrt", "sign", "floor", "ceil")
 
 RULES: Final[Mapping[str, Callable[[Arguments], Array]]] = {
     "arange": _arange,

@@ -70,7 +70,7 @@ FILLS: Final[Mapping[str, int | None]] = {
 # Of one number, which the operators of the language call the same.
 FUNCTIONS: Final = (
     *("relu", "relu_", "silu", "silu_", "tanh", "sigmoid", "neg", "exp", "log"),
-    *("sqrt", "rsqrt", "erf", "sin", "cos", "abs"),
+    *("sqrt", "rsqrt", "erf", "sin", "cos", "abs", "sign", "sign_", "floor", "floor_"),
 )
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -104,6 +104,9 @@ RULES: Final[Mapping[str, Rule]] = {
     "rms_norm": reduce.rms_norm,
     "mean": reduce.reduction("mean"),
     "sum": reduce.reduction("sum"),
+    "cumsum": reduce.running_sum,
+    "argmax": reduce.arg_max,
+    "one_hot": products.one_hot,
     "cross_entropy_loss": reduce.cross_entropy,
     "binary_cross_entropy_with_logits": reduce.binary_cross_entropy,
     "topk": routing.top,

@@ -44,6 +44,7 @@ from xg_torch.importing.views import (
 # file, whose expression is the arithmetic itself.
 
 
+INTEGERS: Final = "it computes with integers of an input, which only index or hide"
 REDUCTIONS: Final = ("mean", "sum", "max", "min")
 
 
@@ -57,6 +58,8 @@ def combine(function: str, *operands: Known | float) -> Formula:
         if isinstance(operand, Formula):
             terms.append(_append(operand, views, parts, reduced))
         elif isinstance(operand, View):
+            if operand.value.kind == "int":
+                raise Unspeakable(INTEGERS)
             terms.append(Operand(_place(operand, views)))
         else:
             assert isinstance(operand, int | float)

@@ -42,6 +42,7 @@ AFTER: Final[Mapping[str, str]] = {
     "mean": "h",
     "pick": "h",
     "topk": "g",
+    "argmax": "i",
     "scatter": "G",
     "CE": "loss",
     "MSE": "loss",

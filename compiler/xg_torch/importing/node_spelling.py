@@ -156,7 +156,7 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
             return _call("CE", [attrs["word"], f"ignore={attrs['ignore']}"])
         case "RoPE":
             return _rope_text(step)
-        case "mean" | "sum" | "scatter" | "gather":
+        case "mean" | "sum" | "scatter" | "gather" | "cumsum" | "argmax":
             axes = ", ".join(axis_name(step.data[0], place, dims) for place in attrs["over"])
             return f"{step.operator}[{axes}]"
         case "topk":

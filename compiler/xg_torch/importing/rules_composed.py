@@ -11,7 +11,7 @@ from xg_torch.importing.exported import Argument, Ref, reads
 from xg_torch.importing.fixed import Formula, Known, Lost
 from xg_torch.importing.lowering import Lowering, combine
 from xg_torch.importing.rules_elementwise import operand, plain, tensor, together
-from xg_torch.importing.rules_product import reduce_axes
+from xg_torch.importing.rules_product import place_of_largest, reduce_axes
 from xg_torch.importing.rules_product import squared_error as mean_squared_error
 from xg_torch.importing.views import Axis, View, expand, regroup
 
@@ -119,6 +119,18 @@ def log1p(lowering: Lowering, x: Number) -> Known:
     return combine("log1p", x)
 
 
+def ceil(lowering: Lowering, x: Number) -> Known:
+    """`ceil`."""
+    return combine("neg", combine("floor", combine("neg", x)))
+
+
+def nearest(lowering: Lowering, x: Number) -> Known:
+    """`round`: halves go to the even number."""
+    if lowering.argument("decimals", 0):
+        raise Unspeakable("it rounds to decimals", "round a multiple, and divide it again")
+    return combine("round", x)
+
+
 def reciprocal(lowering: Lowering, x: Number) -> Known:
     """`reciprocal`."""
     return combine("div", 1.0, x)
@@ -139,6 +151,8 @@ UNARY: Final[Mapping[str, Callable[[Lowering, Number], Known]]] = {
     "expm1": expm1,
     "log1p": log1p,
     "reciprocal": reciprocal,
+    "ceil": ceil,
+    "round": nearest,
 }
 
 
@@ -283,22 +297,32 @@ def _length(view: View) -> Formula:
 
 
 def extreme(function: str) -> Rule:
-    """`amax`, `amin`, and the values of `max` and `min`; nothing may read where they are."""
+    """`amax`, `amin`, and `max` and `min` with the places of what they find."""
 
     def rule(lowering: Lowering) -> Known | tuple[Known, ...]:
         if "other" in lowering.call.args:
             return extremum(f"{function}imum")(lowering)
         places = lowering.call.outputs[1:]
-        if places and set(places) & _read_anywhere(lowering):
-            raise Unspeakable("it looks where the largest or smallest number is")
         known, keep = lowering.known_of("self"), lowering.argument("keepdim", False)
         if keep and isinstance(known, Formula) and _is_last(lowering):
             found: Known = combine(function, known)
         else:
             found = _reduced(lowering, lambda view: combine(function, view))
-        return (found, Lost()) if places else found
+        if not places:
+            return found
+        read = set(places) & _read_anywhere(lowering)
+        return found, _places_found(lowering, function) if read else Lost()
 
     return rule
+
+
+def _places_found(lowering: Lowering, function: str) -> View:
+    """Where `max` and `min` find their number: the smallest is the largest of the negated ones."""
+    view = lowering.view_of("self")
+    if function == "min":
+        view = lowering.view(combine("neg", view))
+    (place,) = _places(lowering, len(view.axes))
+    return place_of_largest(lowering, view, place, keep=bool(lowering.argument("keepdim", False)))
 
 
 def _is_last(lowering: Lowering) -> bool:

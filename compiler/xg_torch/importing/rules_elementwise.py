@@ -10,7 +10,7 @@ from xg.ir.dim import ONE, number
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import BOOL, Ref, reads
 from xg_torch.importing.fixed import HIDDEN, Chosen, Condition, Fixed, Formula, Known, Mask, Turning
-from xg_torch.importing.lowering import Lowering, combine, is_narrow
+from xg_torch.importing.lowering import INTEGERS, Lowering, combine, is_narrow
 from xg_torch.importing.recognize import (
     Visible,
     coordinate,
@@ -234,7 +234,7 @@ def _add_table(lowering: Lowering, view: View, table: Fixed) -> Known:
 def together(lowering: Lowering, operator: str, a: View, b: View) -> View:
     """An operator on two tensors that are broadcast to each other."""
     if a.value.kind != b.value.kind:
-        raise Unspeakable("it computes with integers of an input, which only index or hide")
+        raise Unspeakable(INTEGERS)
     merged = not a.repeats and any(len(axis) > 1 for axis in a.axes)  # as tokens and experts are
     if (b.repeats and not merged) or len(b.axes) > len(a.axes) or _lacks(a, b):
         a, b = (b, a) if not _lacks(b, a) and len(b.axes) >= len(a.axes) else (a, b)

@@ -359,6 +359,19 @@ def _rows(lowering: Lowering, ids: View, table: ModelValue, width: Size) -> View
     return View(value, (*ids.base, last), (*ids.axes, last))
 
 
+def one_hot(lowering: Lowering) -> View:
+    """`one_hot`: a row with a single 1 for each integer."""
+    ids, count = lowering.view_of("self"), lowering.integer_of("num_classes", -1)
+    if count < 2 or ids.value.kind != "int":
+        raise Unspeakable("its classes are not counted, or are one", "give it num_classes")
+    classes = lowering.sizes.make(number(count))
+    lowering.set_range(ids.value, classes)
+    lowering.sizes.hint(classes, "N_C", 2)
+    value = lowering.emit("onehot", (ids.value,), (*ids.value.axes, classes))
+    last: Axis = (Factor.of(classes),)
+    return View(value, (*ids.base, last), (*ids.axes, last))
+
+
 # Reductions along an axis: softmax, norms, means, losses.
 
 
@@ -487,6 +500,54 @@ def reduce_axes(
         if keep or place not in axes
     ]
     return View(value, tuple(view.base[place] for place in rest), tuple(seen))
+
+
+def running_sum(lowering: Lowering) -> View:
+    """`cumsum`: each position with all before it added."""
+    view, place = _along(lowering)
+    if not view.axes[place]:
+        return view
+    over = view.base.index(view.axes[place]) - len(view.base)
+    return lowering.keep("cumsum", view, over=(over,))
+
+
+def arg_max(lowering: Lowering) -> View:
+    """`argmax` along an axis."""
+    if lowering.argument("dim") is None:
+        raise Unspeakable("it counts the places of all axes as one", "give it an axis, dim=-1")
+    view, place = _along(lowering)
+    return place_of_largest(lowering, view, place, keep=bool(lowering.argument("keepdim", False)))
+
+
+def _along(lowering: Lowering) -> tuple[View, int]:
+    """The operand of a call along one axis, which is a whole axis of its value, and the place."""
+    view = lowering.view_of("self")
+    if view.value.kind != "float" or not view.axes:
+        raise Unspeakable("it needs an axis, and numbers that are no integers of an input")
+    place = place_of(lowering, "dim", len(view.axes))
+    return _whole_axis(lowering, view, place), place
+
+
+def _whole_axis(lowering: Lowering, view: View, place: int) -> View:
+    """A view with an axis that is one of its value."""
+    apart = view.repeats or view.axes[place] not in view.base
+    return lowering.materialize(view) if view.axes[place] and apart else view
+
+
+def place_of_largest(lowering: Lowering, view: View, place: int, *, keep: bool) -> View:
+    """``argmax[D]``: integers in the range of the axis that they are places of."""
+    view = _whole_axis(lowering, view, place)
+    size = lowering.join(view.axes[place])
+    if size is None:
+        raise Unspeakable("it looks for the largest of one number")
+    gone = view.base.index(view.axes[place])
+    rest = [i for i in range(len(view.base)) if i != gone]
+    axes = [view.value.axes[i] for i in rest]
+    over = (gone - len(view.base),)
+    value = lowering.emit("argmax", (view.value,), axes, kind="int", over=over)
+    lowering.ranges[value] = size
+    seen = [() if i == place else axis for i, axis in enumerate(view.axes) if keep or i != place]
+    return View(value, tuple(view.base[i] for i in rest), tuple(seen))
 
 
 def cross_entropy(lowering: Lowering) -> View:
