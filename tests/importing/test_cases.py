@@ -163,7 +163,7 @@ def test_an_axis_that_is_longer_by_one_has_a_name() -> None:
 ARITHMETIC: list[tuple[Map, str]] = [
     (lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5)), "-> GELU(exact)"),
     (lambda x: x * torch.sigmoid(x), "-> SiLU"),
-    (lambda x: x.clamp(min=0), "-> ReLU"),
+    (lambda x: x.clamp(min=0), "op Elementwise(x) = select(0 > x, 0, x)"),
     (lambda x: 3 * x, "-> scale(3)"),
     (lambda x: torch.exp(-x) + 2, "op Elementwise(x) = exp(-x) + 2"),
     (lambda x: torch.abs(x) - 1, "op Elementwise(x) = abs(x) - 1"),

@@ -103,6 +103,30 @@ BEYOND: Final[dict[str, tuple[Map, float]]] = {
     "celu": (lambda x: F.celu(x, 1.5), 0.0),
     "hardtanh": (lambda x: F.hardtanh(x, 0.0, 20.0), 30.0),
     "clamp": (lambda x: x.clamp(0, 255), 300.0),
+    "clamp_low": (lambda x: x.clamp(-1, 1), -1.0),
+    "clamp_high": (lambda x: x.clamp(-1, 1), 1.0),
+    "clamp_zero": (lambda x: x.clamp(min=0), 0.0),
+    "clamp_only_high": (lambda x: x.clamp(max=2), 2.0),
+    "where_zero": (lambda x: torch.where(x > 0, x, 0), 0.0),
+    "relu6_low": (F.relu6, 0.0),
+    "relu6_high": (F.relu6, 6.0),
+    "hardtanh_low": (F.hardtanh, -1.0),
+    "hardtanh_high": (F.hardtanh, 1.0),
+    "hardswish_low": (F.hardswish, -3.0),
+    "hardswish_high": (F.hardswish, 3.0),
+    "hardsigmoid_low": (F.hardsigmoid, -3.0),
+    "hardsigmoid_high": (F.hardsigmoid, 3.0),
+    "max": (lambda x: x.max(-1, keepdim=True).values * x, 2.0),
+    "min": (lambda x: x.min(1, keepdim=True).values * x, 2.0),
+    "amax": (lambda x: x.amax(-1, keepdim=True) * x, 2.0),
+    "max_of_all": (lambda x: x.max() * x, 2.0),
+    "norm": (lambda x: x.norm(dim=-1, keepdim=True) + x, 0.0),
+    "norm_1": (lambda x: x.norm(p=1, dim=-1, keepdim=True) + x, 0.0),
+    "norm_inner": (lambda x: x.norm(dim=1, keepdim=True) + x, 0.0),
+    "normalize": (lambda x: F.normalize(x, dim=-1), 0.0),
+    "cosine": (lambda x: F.cosine_similarity(x, x + 1, dim=-1)[..., None] * x + x, 0.0),
+    "std": (lambda x: x.std(-1, keepdim=True) + x, 0.5),
+    "abs": (torch.abs, 0.0),
     "clamped_sigmoid": (lambda x: (1 / (1 + torch.exp(-x))).clamp(1e-6, 1 - 1e-6), 30.0),
     "threshold": (lambda x: F.threshold(x, 0.01, 0.0), 0.005),
     "log1p": (torch.log1p, 1e-18),
@@ -132,6 +156,28 @@ def at_number(made: Imported, number: float) -> tuple[Any, Any]:
     ((key, found),) = outputs.items()
     gradients = module.backward(made.params, saved, {key: np.ones((3, 5, 6))})
     return found, gradients[name]
+
+
+def test_largest_numbers_without_a_gradient_are_written_plainly() -> None:
+    text = agree(Layer(lambda x: x - x.max(-1, keepdim=True).values.detach()), X)
+    assert "x - stop(max[D](x))" in text
+
+
+def test_a_root_is_named_where_it_is_read_again() -> None:
+    text = agree(Layer(lambda x: F.normalize(x, dim=-1)), X)
+    assert "select(s > 0, sqrt(s), s)" in text
+    assert "s = sum[D](x^2)" in text
+
+
+def test_log_softmax_of_large_logits_is_exact_in_float32() -> None:
+    x = torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(3)) * 1e4
+    made = xg.trace(lambda x: F.log_softmax(x, -1), x)
+    module: Any = xg.compile(source=made.text).on_arrays()
+    outputs, _ = module.forward({}, {"inputs_0": x.numpy()})
+    (found,) = outputs.values()
+    wanted = F.log_softmax(x.double(), -1).numpy()
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_a_slope_of_prelu_is_taken_at_zero() -> None:

@@ -92,7 +92,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "rsub": elementwise.arithmetic("sub", swapped=True),
     **dict.fromkeys(("div", "div_"), elementwise.arithmetic("div")),
     "pow": elementwise.power,
-    **dict.fromkeys(("clamp", "clamp_min"), elementwise.clamp),
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), elementwise.clamp),
     **{name: elementwise.function(name.removesuffix("_")) for name in FUNCTIONS},
     "square": elementwise.square,
     **dict.fromkeys(("detach", "detach_"), elementwise.detach),
@@ -212,13 +212,15 @@ def _activation(formula: Formula) -> tuple[str, str] | None:
     """The node that a function of one number is, if it has the same values as one everywhere."""
     if len(formula.operands) != 1 or any(formula.reduced):
         return None
+    if formula.parts in RELU:
+        return "ReLU", ""
     if any(function not in FORMULA_FUNCTIONS for function, _ in formula.parts):
         return None
     with np.errstate(all="ignore"):
         array = _values(formula, TRIED)
         for (node, word), function in ACTIVATIONS.items():
             off = np.abs(array - function(TRIED)) / np.maximum(np.abs(TRIED), 1)
-            if off.max() <= (0 if node == "ReLU" else 1e-13):  # a bound of 1e-20 is no ReLU
+            if off.max() <= 1e-13:
                 return node, word
     return None
 
@@ -275,8 +277,12 @@ ACTIVATIONS: Final[Mapping[tuple[str, str], Callable[[Array], Array]]] = {
     ("SiLU", ""): lambda x: x * _sigmoid(x),
     ("sigmoid", ""): _sigmoid,
     ("tanh", ""): np.tanh,
-    ("ReLU", ""): lambda x: np.maximum(x, 0),
 }
+# Choices whose slope at 0 is that of ReLU; that of clamp(min=0) is 1, of max(x, 0) 1/2.
+RELU: Final = (
+    (("select", (Operand(0), 0.0, Operand(0), 0.0)),),
+    (("select_at_least", (0.0, Operand(0), 0.0, Operand(0))),),
+)
 
 
 # Slices that are all of an axis, one behind the other: one `split`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -45,7 +46,7 @@ from xg_torch.importing.views import (
 
 
 INTEGERS: Final = "it computes with integers of an input, which only index or hide"
-REDUCTIONS: Final = ("mean", "sum", "max", "min")
+REDUCTIONS: Final = ("mean", "sum", "max", "min", "largest", "least")
 
 
 def combine(function: str, *operands: Known | float) -> Formula:
@@ -122,7 +123,12 @@ def number_text(value: float) -> str:
 
 
 def spell(parts: Sequence[tuple[str, tuple[Term, ...]]], names: Sequence[str], axis: str) -> str:
-    """A formula in the words of the language; parts are bound by their signs."""
+    """A formula in the words of the language; parts are bound by their signs.
+
+    A part that a choice reads again has a letter: ``select(s > 0, sqrt(s), s) where s = ...``.
+    """
+    letters = (letter for letter in "stpqrabcde" if letter not in names)
+    repeated, bound = _repeated(parts), list[str]()
     texts: list[tuple[str, int]] = []  # text, and how tightly it binds: 1 sum, 2 product, 4 atom
 
     def term(item: Term, least: int) -> str:
@@ -131,14 +137,29 @@ def spell(parts: Sequence[tuple[str, tuple[Term, ...]]], names: Sequence[str], a
         text, binds = texts[item.place] if isinstance(item, FormulaPart) else _number(item)
         return text if binds >= least else f"({text})"
 
-    for function, terms in parts:
+    for place, (function, terms) in enumerate(parts):
         last = terms[-1]
         if function == "mul" and isinstance(last, FormulaPart) and parts[last.place][0] == "rsqrt":
             inner = parts[last.place][1][0]
             texts.append((f"{term(terms[0], 2)} / sqrt({term(inner, 0)})", 2))
         else:
             texts.append(_function_text(function, terms, axis, term))
-    return texts[-1][0]
+        letter = next(letters, None) if place in repeated else None
+        if letter is not None:
+            bound.append(f"{letter} = {texts[-1][0]}")
+            texts[-1] = (letter, 4)
+    return texts[-1][0] + (f"\n    where {', '.join(bound)}" if bound else "")
+
+
+def _repeated(parts: Sequence[tuple[str, tuple[Term, ...]]]) -> set[int]:
+    """The places of parts that a choice reads, and that are written more than once."""
+    counts, chosen = Counter[int](), set[int]()
+    for function, terms in parts:
+        places = [term.place for term in terms if isinstance(term, FormulaPart)]
+        counts.update(places * SIGNS.get(function, ("", (), 0))[0].count("{0}") or places)
+        if function in CHOICES:
+            chosen.update(places)
+    return {place for place in chosen if counts[place] > 1}
 
 
 def _number(value: float) -> tuple[str, int]:
@@ -157,7 +178,22 @@ SIGNS: Final[Mapping[str, tuple[str, tuple[int, ...], int]]] = {
     "maximum": ("max({}, {})", (0, 0), 4),
     "minimum": ("min({}, {})", (0, 0), 4),
     "select": ("select({} > {}, {}, {})", (1, 1, 0, 0), 4),
+    "select_at_least": ("select({} >= {}, {}, {})", (1, 1, 0, 0), 4),
+    # With the gradients of torch: 0 for the root of 0, all of it for the first of equal numbers.
+    "root": ("select({0} > 0, sqrt({0}), {0})", (1,), 4),
+    "largest": (
+        "sum[{axis}](select(equal(range[{axis}], argmax[{axis}]({0})), {0}, 0))",
+        (0,),
+        4,
+    ),
+    "least": (
+        "sum[{axis}](select(equal(range[{axis}], argmax[{axis}](-{0})), {0}, 0))",
+        (3,),
+        4,
+    ),
 }
+
+CHOICES: Final = ("select", "select_at_least", "root", "largest", "least")
 
 
 def _function_text(
@@ -165,7 +201,7 @@ def _function_text(
 ) -> tuple[str, int]:
     along = f"[{axis}]" if function in REDUCTIONS else ""
     text, least, binds = SIGNS.get(function, (f"{function}{along}({{}})", (0,), 4))
-    return text.format(*map(say, terms, least)), binds
+    return text.format(*map(say, terms, least), axis=axis), binds
 
 
 LAYOUT: Final = frozenset({"R", "T", "BC", "slice", "pick"})

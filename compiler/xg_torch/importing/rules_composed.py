@@ -75,7 +75,9 @@ def celu(lowering: Lowering, x: Number) -> Known:
 
 
 def _within(x: Number, low: float, high: float) -> Formula:
-    return combine("minimum", combine("maximum", x, low), high)
+    """Numbers kept between two bounds, with slope 0 at both."""
+    below = combine("select_at_least", x, high, high, x)
+    return combine("select_at_least", low, x, low, below)
 
 
 def relu6(lowering: Lowering, x: Number) -> Known:
@@ -279,7 +281,7 @@ def variance(lowering: Lowering) -> Known:
 def deviation(lowering: Lowering) -> Known:
     """`std`."""
     compute = _variance(lowering)
-    return _reduced(lowering, lambda view: combine("sqrt", compute(view)))
+    return _reduced(lowering, lambda view: combine("root", compute(view)))
 
 
 def vector_norm(lowering: Lowering) -> Known:
@@ -293,7 +295,11 @@ def vector_norm(lowering: Lowering) -> Known:
 
 
 def _length(view: View) -> Formula:
-    return combine("sqrt", combine("sum", combine("pow", view, 2.0)))
+    return combine("root", combine("sum", combine("pow", view, 2.0)))
+
+
+# With places, torch gives the gradient to the first of equal numbers, and shares it otherwise.
+FIRST: Final = {"max": "largest", "min": "least"}
 
 
 def extreme(function: str) -> Rule:
@@ -304,10 +310,11 @@ def extreme(function: str) -> Rule:
             return extremum(f"{function}imum")(lowering)
         places = lowering.call.outputs[1:]
         known, keep = lowering.known_of("self"), lowering.argument("keepdim", False)
+        chosen = FIRST[function] if places else function
         if keep and isinstance(known, Formula) and _is_last(lowering):
-            found: Known = combine(function, known)
+            found: Known = combine(chosen, known)
         else:
-            found = _reduced(lowering, lambda view: combine(function, view))
+            found = _reduced(lowering, lambda view: combine(chosen, view))
         if not places:
             return found
         read = set(places) & _read_anywhere(lowering)

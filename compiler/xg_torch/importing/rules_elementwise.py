@@ -409,7 +409,9 @@ def detach(lowering: Lowering) -> Known:
     """Numbers without their gradient: `stop` for those that have one."""
     known = lowering.known_of("self")
     if isinstance(known, Formula):
-        return combine("stop", known)
+        function, terms = known.parts[-1]  # without a gradient, all largest ones are the same
+        plainer = {"largest": "max", "least": "min"}.get(function, function)
+        return combine("stop", replace(known, parts=(*known.parts[:-1], (plainer, terms))))
     if isinstance(known, Fixed | Mask | Chosen):
         return known
     view = lowering.view(known)
@@ -417,12 +419,16 @@ def detach(lowering: Lowering) -> Known:
 
 
 def clamp(lowering: Lowering) -> Known:
-    """Numbers kept above `min` and below `max`."""
-    formula = plain(lowering.known_of("self"))
-    for name, rule in (("min", "maximum"), ("max", "minimum")):
-        if lowering.argument(name) is not None:
-            formula = combine(rule, formula, lowering.number_of(name))
-    return formula  # pyright: ignore[reportReturnType] - never a number: the first was a tensor
+    """Numbers kept above `min` and below `max`, with slope 1 at both."""
+    x = plain(lowering.known_of("self"))
+    low, high = (
+        None if lowering.argument(name) is None else lowering.number_of(name)
+        for name in ("min", "max")
+    )
+    if low is not None and high is not None and low > high:
+        raise Unspeakable("its min is above its max")
+    found = x if high is None else combine("select", x, high, high, x)
+    return tensor(found if low is None else combine("select", low, x, low, found))
 
 
 def gelu(lowering: Lowering) -> View:

@@ -392,7 +392,9 @@ def _scores(lowering: Lowering) -> View:
     """Scores, also where their largest is taken off, which changes no softmax."""
     known = lowering.known_of("self")
     match known:
-        case Formula((scores,), (("max", (Operand(),)), ("sub", (Operand(), FormulaPart())))):
+        case Formula(
+            (scores,), (("max" | "largest", (Operand(),)), ("sub", (Operand(), FormulaPart())))
+        ):
             return scores
         case _:
             return lowering.view(known)
