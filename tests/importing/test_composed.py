@@ -68,6 +68,7 @@ FUNCTIONS: Final[dict[str, Map]] = {
     "addcmul": lambda x: torch.addcmul(x, x.sin(), x, value=0.5),
     "where": lambda x: torch.where(x > 0, x, 0.1 * x),
     "between": lambda x: x.masked_fill(x <= 0.2, 0.5) * (x >= -0.1).to(x.dtype),
+    "equal": lambda x: torch.where(x.sign() == 1, x, x.sin()) + torch.where(x.floor() != 0, x, 1),
     "log_softmax": lambda x: F.log_softmax(x, -1),
     "log_softmax_inner": lambda x: F.log_softmax(x, 1),
     "softmax_inner": lambda x: x.softmax(1),
@@ -178,6 +179,12 @@ def test_log_softmax_of_large_logits_is_exact_in_float32() -> None:
     wanted = F.log_softmax(x.double(), -1).numpy()
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_a_comparison_is_written_as_one() -> None:
+    text = agree(Layer(lambda x: torch.where(x + 1 >= x.cos(), x.exp(), x)), X)
+    assert "select(x + 1 >= cos(x), exp(x), x)" in text
+    assert "select(0.5 > x, 0, x)" in agree(Layer(lambda x: x.masked_fill(x < 0.5, 0)), X)
 
 
 def test_a_slope_of_prelu_is_taken_at_zero() -> None:
@@ -310,4 +317,4 @@ def test_what_no_arithmetic_says_is_refused() -> None:
     assert "the places of all axes as one" in ask(lambda x: x[0, 0].argmax())
     assert "it rounds to decimals" in ask(lambda x: x.round(decimals=2))
     assert "its norm is of order 3" in ask(lambda x: x.norm(p=3, dim=-1))
-    assert "it asks whether numbers are equal (eq)" in ask(lambda x: (x == x.sin()) * x)
+    assert "rounding_mode=floor" in ask(lambda x: torch.div(x, 0.3, rounding_mode="floor"))

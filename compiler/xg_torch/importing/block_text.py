@@ -422,6 +422,7 @@ class BlockText:
         own = [self._operand(value) for value in node.own]
         data = [value for place, value in enumerate(node.data) if place != link.flows]
         if node.operator == "C":
+            self._check_lengths(node)
             return "C"
         if node.operator == "op":
             narrow = node.attrs["formula"][2]
@@ -435,6 +436,19 @@ class BlockText:
         text = node_text(node, own, self.file.op_names, self.dims)
         arrow = "<=" if node.operator == "•" else "<-"
         return text + "".join(f"{arrow}{self._operand(value)}" for value in data)
+
+    def _check_lengths(self, step: ModelStep) -> None:
+        """Raise Unspeakable if single numbers are put together to an axis with a name."""
+        place: int = step.attrs["axis"]
+        total = step.outputs[0].axes[place]
+        single = all(value.axes[place] is None for value in step.data)
+        if single and total is not None and self.dims[total].constant is None:
+            count = len(step.data)
+            raise Unspeakable(
+                f"it stacks {count} tensors along an axis that another part has as {count} numbers "
+                f"of {self.dims[total]}",
+                "the language puts axes of 1 together to a number, not to a size with a name",
+            )
 
     def _call(self, run: CallRun) -> str:
         place = self.instance.items.index(run)

@@ -135,8 +135,14 @@ def _masked_fill(args: Arguments) -> Array:
 
 
 def _divide(args: Arguments) -> Array:
-    mode = args.get("rounding_mode")
-    return np.floor_divide(args["self"], args["other"]) if mode else args["self"] / args["other"]
+    """A quotient, which may be rounded down (floor), or toward 0 (trunc)."""
+    a, b, mode = args["self"], args["other"], args.get("rounding_mode")
+    if mode == "floor":
+        return np.floor_divide(a, b)
+    if mode is None:
+        return a / b
+    whole: Array = np.trunc(a / b)
+    return whole.astype(np.result_type(a, b))
 
 
 # Of the operands `self` and `other`, or of `self`: NumPy calls them the same.

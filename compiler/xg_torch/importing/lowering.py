@@ -72,6 +72,27 @@ def combine(function: str, *operands: Known | float) -> Formula:
     return Formula(tuple(views), tuple(parts), tuple(reduced))
 
 
+def choose(truth: Formula, yes: Known | float, no: Known | float) -> Formula:
+    """``select(a > b, yes, no)``, where a truth value is ``select(a > b, 1, 0)``."""
+    function, terms = truth.parts[-1]
+    if function not in COMPARED or terms[2:] not in ((1.0, 0.0), (0.0, 1.0)):
+        return combine("select", truth, 0.5, yes, no)
+    a, b = (_part(truth, term) for term in terms[:2])
+    return combine(function, a, b, *((yes, no) if terms[2] else (no, yes)))
+
+
+def _part(formula: Formula, term: Term) -> Known | float:
+    """A term of a formula by itself."""
+    match term:
+        case Operand(place):
+            return formula.operands[place]
+        case FormulaPart(place):
+            end = place + 1
+            return Formula(formula.operands, formula.parts[:end], formula.reduced[:end])
+        case _:
+            return term
+
+
 def _append(
     formula: Formula,
     views: list[View],
@@ -179,6 +200,7 @@ SIGNS: Final[Mapping[str, tuple[str, tuple[int, ...], int]]] = {
     "minimum": ("min({}, {})", (0, 0), 4),
     "select": ("select({} > {}, {}, {})", (1, 1, 0, 0), 4),
     "select_at_least": ("select({} >= {}, {}, {})", (1, 1, 0, 0), 4),
+    "select_equal": ("select(equal({}, {}), {}, {})", (0, 0, 0, 0), 4),
     # With the gradients of torch: 0 for the root of 0, all of it for the first of equal numbers.
     "root": ("select({0} > 0, sqrt({0}), {0})", (1,), 4),
     "largest": (
@@ -193,7 +215,8 @@ SIGNS: Final[Mapping[str, tuple[str, tuple[int, ...], int]]] = {
     ),
 }
 
-CHOICES: Final = ("select", "select_at_least", "root", "largest", "least")
+COMPARED: Final = ("select", "select_at_least", "select_equal")  # one number with another
+CHOICES: Final = (*COMPARED, "root", "largest", "least")
 
 
 def _function_text(

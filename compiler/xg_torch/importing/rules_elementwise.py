@@ -10,7 +10,7 @@ from xg.ir.dim import ONE, number
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import BOOL, Ref, reads
 from xg_torch.importing.fixed import HIDDEN, Chosen, Condition, Fixed, Formula, Known, Mask, Turning
-from xg_torch.importing.lowering import INTEGERS, Lowering, combine, is_narrow
+from xg_torch.importing.lowering import INTEGERS, Lowering, choose, combine, is_narrow
 from xg_torch.importing.recognize import (
     Visible,
     coordinate,
@@ -352,6 +352,11 @@ def arithmetic(function: str, *, swapped: bool = False) -> Callable[[Lowering], 
             a, b = b, a
         if isinstance(b, Mask) and a == 1 and function == "sub" and b.form == "number":
             return replace(b, negated=not b.negated)
+        if lowering.argument("rounding_mode") is not None:
+            raise Unspeakable(
+                f"it rounds its quotient (rounding_mode={lowering.argument('rounding_mode')})",
+                "torch.floor(a / b) is read, which differs only where a / b itself is rounded",
+            )
         if function == "sub" and lowering.number_of("alpha", 1) != 1:
             raise Unspeakable("it scales its second operand")
         turned = coordinate(lowering, a, b, second=False) if function == "sub" else None
@@ -480,11 +485,13 @@ def _compare_numbers(
         case "lt":
             return combine("select", b, a, 1.0, 0.0)
         case "ge":
-            return combine("select", b, a, 0.0, 1.0)
+            return combine("select_at_least", a, b, 1.0, 0.0)
         case "le":
-            return combine("select", a, b, 0.0, 1.0)
-        case other:
-            raise Unspeakable(f"it asks whether numbers are equal ({other})")
+            return combine("select_at_least", b, a, 1.0, 0.0)
+        case "eq":
+            return combine("select_equal", a, b, 1.0, 0.0)
+        case _:
+            return combine("select_equal", a, b, 0.0, 1.0)
 
 
 def condition(lowering: Lowering, view: View, *, positive: bool = True) -> Mask:
@@ -538,7 +545,7 @@ def masked_fill(lowering: Lowering) -> Known:
     value, formula = operand(lowering, "value"), lowering.known_of("self")
     truth = lowering.known_of("mask")
     if isinstance(truth, Formula):
-        return combine("select", truth, 0.5, plain(value), plain(formula))
+        return choose(truth, plain(value), plain(formula))
     mask = _negate(_mask(lowering, "mask"))
     if not isinstance(value, int | float) or value > HIDDEN:
         raise Unspeakable("it fills with a number that does not hide scores")
@@ -552,7 +559,7 @@ def where(lowering: Lowering) -> Known:
     a, b = operands(lowering)
     truth = lowering.known_of("condition")
     if isinstance(truth, Formula):
-        return combine("select", truth, 0.5, plain(a), plain(b))
+        return choose(truth, plain(a), plain(b))
     mask = _mask(lowering, "condition")
     if isinstance(a, int | float) and a <= HIDDEN:
         mask, a, b = _negate(mask), b, a
