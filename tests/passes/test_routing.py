@@ -11,9 +11,12 @@ import pytest
 from numpy.typing import NDArray
 from passes.decode_step.stepping import stepping, written
 from tier import THOROUGH
+from verify.proof.daily import proof_of
 
 import xg
 from xg.cli import main
+from xg.cost.communication import traffic
+from xg.frontend.project import read_project
 
 Array = NDArray[Any]
 BACKENDS = pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
@@ -76,6 +79,25 @@ plan EP "Experts over ranks: all-to-all there and back" of MoE {{
     W_2  [N_E/N_T, D_ff, D]
     x_E  [B, N_E/N_T, N_C, D]
     y_E  [B/N_T, N_E, N_C, D]
+}}
+"""
+WHOLE = f"""{ROUTER}
+plan Whole "Every rank has all tokens and some experts: their results are terms of a sum" of MoE {{
+    W_1 [N_E/N_T, D, D_ff]
+    W_2 [N_E/N_T, D_ff, D]
+    x_E [B, N_E/N_T, N_C, D]
+}}
+
+plan Scattered of MoE {{
+    W_1 [N_E/N_T, D, D_ff]
+    W_2 [N_E/N_T, D_ff, D]
+    x_E [B, N_E/N_T, N_C, D]
+    Y   [B, S/N_T, D]
+}}
+
+plan Sliced of MoE {{
+    W_1 [N_E/N_T, D, D_ff]
+    W_2 [N_E/N_T, D_ff, D]
 }}
 """
 STEPPED = """\
@@ -208,6 +230,53 @@ def test_plans_of_a_router_are_proven(
 ) -> None:
     assert main(["verify", str(file(ROUTER)), "--plan", plan]) == 0, capsys.readouterr().out
     assert "all proven" in capsys.readouterr().out
+
+
+OF_G = ("backward", "all_reduce", "B*S*k")
+
+
+@pytest.mark.parametrize(
+    ("plan", "sent"),
+    [
+        ("Whole", {("forward", "all_reduce", "B*D*S"), ("backward", "all_reduce", "B*D*S")}),
+        (
+            "Scattered",
+            {
+                ("forward", "reduce_scatter", "B*D*S"),
+                ("backward", "all_gather", "B*D*S"),
+                ("backward", "all_reduce", "B*D*S"),
+            },
+        ),
+        # Without a line for x_E, the gradients of all places are gathered.
+        (
+            "Sliced",
+            {("forward", "all_reduce", "B*D*S"), ("backward", "all_gather", "N_C*N_E*B*D")},
+        ),
+    ],
+)
+def test_experts_of_a_rank_give_terms_of_a_sum(
+    plan: str, sent: set[tuple[str, str, str]], file: Callable[[str], Path]
+) -> None:
+    """Ranks compute what one device does, also modulo primes, and not without any collective."""
+    proof = proof_of(read_project(file(WHOLE)), "MoE", plan, {}, ["numpy", "torch"])
+    assert proof.passed
+    assert proof.floats is not None
+    assert proof.floats.controls
+    assert {each.verdict for each in proof.floats.controls} == {"needed"}
+    placed = proof.program.distributed
+    assert placed is not None
+    found = [(each.direction, each.kind, str(each.payload)) for each in traffic(placed)]
+    assert sorted(found) == sorted({*sent, OF_G})
+
+
+def test_a_rank_sends_tokens_to_its_own_experts_only(file: Callable[[str], Path]) -> None:
+    """It makes no rows for the experts of others, to cut them off."""
+    whole, sliced = (
+        xg.compile(file(WHOLE), plan=plan).source().partition("def backward")[0]
+        for plan in ("Whole", "Sliced")
+    )
+    assert "shard_slice(" in sliced
+    assert "shard_slice(" not in whole
 
 
 @pytest.mark.parametrize(

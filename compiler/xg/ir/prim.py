@@ -386,6 +386,33 @@ def scatter_add(updates: Expr, ids: Expr, rows: Dim, batch: int = 0) -> Expr:
     return Expr("scatter_add", (updates, ids), shape, "float", (("rows", rows), *more))
 
 
+def rows_or_zeros(table: Expr, ids: Expr, batch: int = 0) -> Expr:
+    """Rows of a table by their ids, and zeros for ids past its end.
+
+    No row of zeros is appended: of a table that is cut by its rows each rank gives a term.
+    """
+    held, inside = _inside(ids, table.shape[batch])
+    found = gather(table, inside, batch)
+    return where(_under(held, found), found, 0.0)
+
+
+def sums_of_rows(updates: Expr, ids: Expr, rows: Dim, batch: int = 0) -> Expr:
+    """The transpose of `rows_or_zeros`: updates whose ids are past the end are in no sum."""
+    held, inside = _inside(ids, rows)
+    return scatter_add(where(_under(held, updates), updates, 0.0), inside, rows, batch)
+
+
+def _inside(ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
+    """Which ids are among `rows` rows, and the ids with 0 for those that are not."""
+    held = integer(size(rows)) > ids
+    return held, where(held, ids, integer(0))
+
+
+def _under(mask: Expr, x: Expr) -> Expr:
+    """A mask with as many axes as `x`, the last ones of size 1."""
+    return reshape(mask, (*mask.shape, *(ONE for _ in range(x.rank - mask.rank))))
+
+
 def batch_of(expr: Expr) -> int:
     """The number of leading axes that a table and its ids share."""
     return expr.typed_attr("batch", int) if "batch" in dict(expr.attrs) else 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.dim import ZERO
 from xg.ir.op import Convention, Op
-from xg.ir.prim import Expr, contract, gather, pad, reshape
+from xg.ir.prim import Expr, contract, reshape, rows_or_zeros
 from xg.ir.use import Attrs, Data, Misuse, Use
 
 LETTERS: Final = "abcdefgh"
@@ -36,11 +35,13 @@ def configure(use: Use) -> Attrs:
 
 
 def forward(y: Expr, slot: Expr, g: Expr) -> Expr:
-    """A choice without a place brings zeros."""
+    """A choice without a place brings zeros.
+
+    Of experts that are cut each rank brings what its own give, a term of the sum.
+    """
     *lead, experts, capacity, width = y.shape
-    places = experts * capacity
-    rows = pad(reshape(y, (*lead, places, width)), -2, ZERO, places + 1)
-    taken = gather(rows, slot, len(lead)).named("taken")
+    rows = reshape(y, (*lead, experts * capacity, width))
+    taken = rows_or_zeros(rows, slot, len(lead)).named("taken")
     batch = LETTERS[: slot.rank - 1]
     return contract(g, taken, f"{batch}k,{batch}kx->{batch}x")
 

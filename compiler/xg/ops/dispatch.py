@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.dim import ONE, ZERO, Dim
+from xg.ir.dim import ONE, Dim
 from xg.ir.op import Convention, Op
 from xg.ir.prim import (
     Expr,
     all_axes,
     binary,
     broadcast,
-    cut,
     earlier,
     integer,
     reduce_sum,
     reshape,
-    scatter_add,
+    sums_of_rows,
     where,
 )
 from xg.ir.scalar import size
@@ -53,7 +52,7 @@ def forward(x: Expr, ids: Expr, *, experts: Dim, capacity: Dim, range: Dim) -> l
     slot = reshape(where(fits, place, integer(size(range - 1))), ids.shape).named("slot")
     each = reshape(x, (*lead, tokens, ONE, width))
     copies = broadcast(each, (*ids.shape, width))
-    rows = cut(scatter_add(copies, slot, range, len(lead)), -2, ZERO, range - 1)
+    rows = sums_of_rows(copies, slot, range - 1, len(lead))
     lost = where(fits, 0.0, 1.0)
     dropped = reduce_sum(lost, all_axes(lost), keep=False)
     return [reshape(rows, (*lead, experts, capacity, width)), slot, dropped]

@@ -38,6 +38,7 @@ from xg.ir.prim import Attr, Expr, batch_of, const, where
 from xg.ir.scalar import size
 from xg.ir.tensor import Shape, Sizes
 from xg.ir.walk import Symbols
+from xg.sharding.primitive_rules import groups
 from xg.sharding.type_body import ELEMENTWISE, Typing
 
 # Find what the entries of a plan reach, and the placement that several give a value.
@@ -378,6 +379,9 @@ class _LocalBody:
             return [(arg, self._part_of(arg, axis)) for arg in expr.args]
         if expr.prim == "broadcast":
             return [(expr.args[0], self._part_of(expr.args[0], axis))]
+        rows = _scattered_rows(expr, axis)
+        if rows is not None:
+            return [(expr.args[0], shard(rows))]
         return [(arg, self.typing.of(arg)) for arg in expr.args]
 
     def _part_of(self, arg: Expr, axis: int) -> AxisState:
@@ -407,12 +411,14 @@ class _LocalBody:
         shape = local_shape(expr.shape, state, self.mesh_axis)
         if expr.prim in ELEMENTWISE or expr.prim == "broadcast":
             return replace(expr, args=tuple(args), shape=shape)
+        if _scattered_rows(expr, state.axis) is not None:
+            return replace(expr, args=tuple(args), shape=shape)
         if expr.prim == "operand":
             return shard_slice(self.made[id(expr), self.typing.of(expr)], self.over, state.axis)
         whole = replace(expr, args=tuple(args))
         if expr.prim == "place" and state.axis == -1:
             return self._place_values(expr, args, shape)
-        if expr.prim == "scatter_add" and state.axis == -expr.rank and not batch_of(expr):
+        if expr.prim == "scatter_add" and state.axis == batch_of(expr) - expr.rank:
             return self._scatter_rows(expr, args, shape)
         return shard_slice(whole, self.over, state.axis)
 
@@ -467,9 +473,11 @@ class _LocalBody:
 
     def _scatter_rows(self, expr: Expr, args: list[Expr], shape: Shape) -> Expr:
         updates, ids = args
-        held, inside = self._ids(ids, shape[0])
+        rows = shape[batch_of(expr)]
+        held, inside = self._ids(ids, rows)
         expression = where(_under(held, updates), updates, 0.0)
-        return replace(expr, args=(expression, inside), shape=shape, attrs=(("rows", shape[0]),))
+        attrs = (("rows", rows), *expr.attrs[1:])
+        return replace(expr, args=(expression, inside), shape=shape, attrs=attrs)
 
     def _ids(self, ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
         """Which ids fall into this rank's rows, and where; 0 for those that do not."""
@@ -486,6 +494,22 @@ def _exchanges(source: AxisState, target: AxisState) -> bool:
 def _rows(expr: Expr) -> int:
     """The axis of a table that ids point along, counted from the end."""
     return batch_of(expr) - expr.args[0].rank
+
+
+def _scattered_rows(expr: Expr, axis: int) -> int | None:
+    """The axis of summed rows that a view splits, if `axis` is its first part; None elsewhere.
+
+    A rank then sums its own rows only. Other views are made whole, which costs nothing.
+    """
+    if expr.prim != "reshape" or expr.args[0].prim != "scatter_add":
+        return None
+    (sums,) = expr.args
+    rows = batch_of(sums) - sums.rank
+    splits = any(
+        group.source == (rows + sums.rank,) and group.target[0] == axis + expr.rank
+        for group in groups(sums.shape, expr.shape)
+    )
+    return rows if splits else None
 
 
 def _has(arg: Expr, axis: int) -> bool:

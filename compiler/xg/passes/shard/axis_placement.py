@@ -16,7 +16,14 @@ from xg.ir.collective import FAMILY
 from xg.ir.collectives import MOVES
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.moves import collective
-from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, AxisState, PlacementRequest
+from xg.ir.placement import (
+    INVARIANT,
+    PARTIAL,
+    REPLICATED,
+    AxisState,
+    PlacementRequest,
+    shard,
+)
 from xg.passes.shard.calls import (
     CallRequest,
     PlacedCall,
@@ -259,6 +266,7 @@ class BlockPlacer:
             how = refusal(self.moves, step, inputs, options, self.graph, explicit=self.explicit)
             self.problems.append(refuse(first, how, self._typed_graph, self.axis))
             return
+        states, outputs = self._own_experts(step, inputs, states, outputs)
         operands = tuple(
             self.moves.reshard(value, state, step.span, self.promised.get(value))
             for value, state in zip(inputs, states, strict=True)
@@ -267,6 +275,27 @@ class BlockPlacer:
         self.moves.add(moved, outputs)
         for value in step.outputs:
             self._heed(value, step.span)
+
+    def _own_experts(
+        self,
+        step: Apply,
+        inputs: Sequence[Value],
+        states: tuple[AxisState, ...],
+        outputs: list[AxisState],
+    ) -> tuple[tuple[AxisState, ...], list[AxisState]]:
+        """Let each rank send tokens to its own experts, where all ranks have all tokens.
+
+        The gradient of the tokens is then one sum over ranks. The ranks would gather those of all
+        places if each took its part of what is sent to all experts.
+        """
+        request = self.requests.get(step.outputs[0])
+        if step.op.glyph != "dispatch" or request is None or request.rest != shard(-3):
+            return states, outputs
+        if outputs[0] not in (INVARIANT, REPLICATED):
+            return states, outputs
+        used = tuple(REPLICATED if state == INVARIANT else state for state in states)
+        _, *rest = self.moves.output_states(step, inputs, used)
+        return used, [request.rest, *rest]
 
     def _reshard_options(self, value: Value) -> Sequence[ReshardOption]:
         state, cuts = self.moves.states[value], self.moves.cuts(value)
