@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,8 @@ plan VP of LM {
     head.W [D, V/N_T]
 }
 """
+
+QUOTED = re.compile(r"`([^`]*)`")
 
 GATHERED = (
     TIED.replace("-> Z [B, S, V], loss", "-> loss")
@@ -259,6 +262,30 @@ def test_what_pads_would_change_is_refused(
 def test_logits_with_pads_on_every_rank_are_refused(file: Callable[[str], Path]) -> None:
     text = GATHERED.replace("-> loss", "-> Z [B, S, V], loss")
     assert refused(file(text)) == "V cannot be padded: Z has it whole on every rank"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "instead"),
+    [
+        (TIED, "    b [V/N_T]\n", ["b [V/N_T]", "b [V/N_T] -> [V]"]),
+        (
+            INNER.replace("D, V/N_T]", "D, V/N_T] pad"),
+            "    E [V/N_T, D] pad\n",
+            ["E [V/N_T, D]", "E [V/N_T, D] -> [V, D]"],
+        ),
+    ],
+)
+def test_what_is_whole_beside_pads_is_proven_by_the_line_of_the_help(
+    file: Callable[[str], Path], text: str, line: str, instead: list[str]
+) -> None:
+    """The line that gathers; the other is among the programs above."""
+    without = text.replace(line, "")
+    with pytest.raises(DiagnosticError) as caught:
+        xg.compile(file(without), plan="VP", mesh={"N_T": 3})
+    (problem,) = caught.value.diagnostics
+    assert QUOTED.findall(problem.help[0]) == instead
+    lines = without.replace("plan VP of LM {\n", f"plan VP of LM {{\n    {instead[-1]}\n")
+    assert proof_of(read_project(file(lines)), "LM", "VP", {"N_T": 3}, exact=False).passed
 
 
 def test_a_width_is_refused(file: Callable[[str], Path]) -> None:

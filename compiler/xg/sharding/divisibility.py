@@ -12,11 +12,11 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.content import Recent
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
-from xg.ir.placement import axis_of, is_zigzag, ordered_axis
+from xg.ir.placement import axis_of, is_zigzag, local_shape, ordered_axis, shard
 from xg.ir.plan import ROUNDS, zigzag_axes
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.size_checks import Numbers, axes_of, numbers_of, value_of
-from xg.ir.tensor import TensorType
+from xg.ir.tensor import TensorType, spell_shape
 from xg.ir.walk import Symbols, instances
 from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.errors import CannotPad, NotDivisible
@@ -102,7 +102,10 @@ def pad(program: IRProgram) -> IRProgram:
 
 
 def refuse_replicated_pads(placed: IRProgram) -> None:
-    """Raise DiagnosticError for what has padded sizes and is whole on every rank."""
+    """Raise DiagnosticError for what has padded sizes and is whole on every rank.
+
+    Only the cuts of an array say its true length, by which its zeros are added and cut off.
+    """
     main = placed.main
     if not placed.lengths:
         return
@@ -110,14 +113,36 @@ def refuse_replicated_pads(placed: IRProgram) -> None:
     values += [
         (g, value, symbols) for g, symbols in instances(placed) for value in g.param_values()
     ]
+    whole: list[tuple[Graph, Value, int, str]] = []
+    over: dict[str, tuple[str, ...]] = {}
     for graph, value, symbols in values:
-        cut = {s.axis for s in graph.placements.get(value, {}).values() if s.kind == "S"}
         shape = graph.types[value].shape
-        for place, dim in enumerate(shape):
+        states = graph.placements.get(value, {}).items()
+        for place, dim in enumerate(shape, -len(shape)):
             name = dim.substitute(symbols).name or ""
-            if name in placed.lengths and place - len(shape) not in cut:
-                reason = f"{value.name} has it whole on every rank"
-                raise DiagnosticError.of(CannotPad(value.span, name, reason))
+            if name in placed.lengths:
+                axes = tuple(axis for axis, state in states if state == shard(place))
+                if axes:
+                    over.setdefault(name, axes)
+                else:
+                    whole.append((graph, value, place, name))
+    for graph, value, place, name in whole:
+        reason = f"{value.name} has it whole on every rank"
+        way = _cut_too(graph, value, place, over.get(name, ()))
+        raise DiagnosticError.of(CannotPad(value.span, name, reason, *way))
+
+
+def _cut_too(graph: Graph, value: Value, place: int, axes: Sequence[str]) -> tuple[str, ...]:
+    """The lines of a plan that share an array of a padded size among some mesh axes."""
+    if not axes or any(graph.placements[value][axis].kind == "S" for axis in axes):
+        return ()
+    shape = graph.types[value].shape
+    part = shape
+    for axis in axes:
+        part = local_shape(part, shard(place), axis)
+    line, all_ = (spell_shape(graph.sizes.fold_shape(each)) for each in (part, shape))
+    gathered = f", or `{value.name} {line} -> {all_}`" if value.role == "param" else ""
+    return (f"pads are cut off only what ranks share: write `{value.name} {line}`{gathered}",)
 
 
 def _pad_graph(graph: Graph, padded: Mapping[str, int], lengths: Mapping[str, int]) -> Graph:

@@ -169,11 +169,12 @@ class CannotPad(ProblemAt):
     code = "XG0324"
     title = "{size} cannot be padded: {reason}"
     fix = (
-        "choose a size that the ranks can share, or ranks that can share it",
+        "{way}",
         "pads change nothing in a table, in columns of a product, and in the classes of CE",
     )
     size: str
     reason: str
+    way: str = "choose a size that the ranks can share, or ranks that can share it"
 
 
 class NotDivisible(ProblemAt):
