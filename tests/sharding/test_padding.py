@@ -265,27 +265,68 @@ def test_logits_with_pads_on_every_rank_are_refused(file: Callable[[str], Path])
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "instead"),
-    [
-        (TIED, "    b [V/N_T]\n", ["b [V/N_T]", "b [V/N_T] -> [V]"]),
-        (
-            INNER.replace("D, V/N_T]", "D, V/N_T] pad"),
-            "    E [V/N_T, D] pad\n",
-            ["E [V/N_T, D]", "E [V/N_T, D] -> [V, D]"],
-        ),
-    ],
+    ("line", "name"), [("    b [V/N_T]\n", "b [{}]"), ("    E [V/N_T, D] pad\n", "E [{}, D]")]
 )
 def test_what_is_whole_beside_pads_is_proven_by_the_line_of_the_help(
-    file: Callable[[str], Path], text: str, line: str, instead: list[str]
+    file: Callable[[str], Path], line: str, name: str
 ) -> None:
     """The line that gathers; the other is among the programs above."""
-    without = text.replace(line, "")
+    without = TIED.replace("b [V/N_T]", "b [V/N_T] pad").replace(
+        line.replace("T]\n", "T] pad\n"), ""
+    )
     with pytest.raises(DiagnosticError) as caught:
         xg.compile(file(without), plan="VP", mesh={"N_T": 3})
     (problem,) = caught.value.diagnostics
-    assert QUOTED.findall(problem.help[0]) == instead
-    lines = without.replace("plan VP of LM {\n", f"plan VP of LM {{\n    {instead[-1]}\n")
+    part, whole = name.format("V/N_T"), name.format("V")
+    _, _, whole_shape = whole.partition(" ")
+    assert QUOTED.findall(problem.help[0]) == [part, f"{part} -> {whole_shape}"]
+    added = f"plan VP of LM {{\n    {part} -> {whole_shape}\n"
+    lines = without.replace("plan VP of LM {\n", added)
     assert proof_of(read_project(file(lines)), "LM", "VP", {"N_T": 3}, exact=False).passed
+
+
+WHOLE = INNER.replace("    E [V/N_T, D] pad\n    X [B, S, D]\n", "").replace(
+    "/N_T]\n}", "/N_T] pad\n}"
+)
+CALLED = (
+    WHOLE.replace(
+        "block Mix",
+        "block Look(ids [B, S] in W) -> X [B, S, D] {\n"
+        "    dim W\n    param E [W, D]\n    ids -> Emb(E) : X\n}\nblock Mix",
+    )
+    .replace("    param E [V, D]\n", "")
+    .replace("Emb(E)", "Look as look", 2)
+    .replace("ids -> Look as look : X\n", "ids -> Emb(E) : X\n")
+)
+
+
+@pytest.mark.parametrize("text", [WHOLE, CALLED], ids=["in the block", "in a call"])
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_a_whole_table_keeps_its_rows(file: Callable[[str], Path], text: str, backend: str) -> None:
+    """On every rank it has its true rows, those of one device, and the head alone has pads."""
+    path = file(text)
+    assert proof_of(read_project(path), "LM", "VP", {"N_T": 3}, [backend]).passed
+    many = xg.compile(path, plan="VP", mesh={"N_T": 3})
+    assert read_program(spell_program(many.graphs)).lengths == {"V": 8}
+    one, where = many.on_one_device.on_arrays(backend).init(3, np.float64), cuts(many.graphs)
+
+    def rank() -> tuple[Arrays, Arrays]:
+        mine = many.on_arrays(backend).init(3, np.float64)
+        return mine, ranks.gather_shards(mine, where)
+
+    name = "look.E" if text == CALLED else "E"
+    for mine, whole in ranks.simulate({"N_T": 3}, rank):
+        assert mine[name].shape == (8, 6)
+        assert mine["head.W"].shape == (6, 3)
+        assert all(np.array_equal(whole[each], array) for each, array in one.items())
+
+
+def test_a_whole_table_that_the_head_reads_too_is_refused(file: Callable[[str], Path]) -> None:
+    text = WHOLE.replace(
+        "-> Z [B, S, V], loss [] {\n    param E [V, D]",
+        "-> Z [B, S, V], loss [], E_T [D, V] {\n    param E [V, D]\n    E -> T : E_T",
+    )
+    assert refused(file(text), N_T=3) == "V cannot be padded: E_T has it whole on every rank"
 
 
 def test_a_width_is_refused(file: Callable[[str], Path]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import lcm, prod
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.content import Recent
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, number
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.placement import axis_of, is_zigzag, local_shape, ordered_axis, shard
 from xg.ir.plan import ROUNDS, zigzag_axes
@@ -89,16 +89,69 @@ def pad(program: IRProgram) -> IRProgram:
     plan = program.plan
     if program.lengths or plan is None or not plan.pads:
         return program
-    padded = padded_numbers(program, placed_values(program))
+    placed = tuple(placed_values(program))
+    padded = padded_numbers(program, placed)
     if not padded:
         return program
     uses = list(instances(program))
     for name in padded:
         _refuse_elsewhere(program, name, uses)
     lengths = {name: program.all_numbers[name] for name in padded}
-    graphs = {key: _pad_graph(graph, padded, lengths) for key, graph in program.graphs.items()}
+    whole = _whole_tables(uses, lengths, {(p.planned.graph.key, p.planned.value) for p in placed})
+    graphs = {
+        key: _pad_graph(_with_true_rows(graph, whole), padded, lengths)
+        for key, graph in program.graphs.items()
+    }
     numbers = {**program.numbers, **padded}
     return replace(program, graphs=graphs, numbers=numbers, lengths=lengths)
+
+
+Tables = Mapping[tuple[str, Value], int]  # by graph and parameter, with the number of their rows
+
+
+def _whole_tables(
+    uses: Iterable[tuple[Graph, Symbols]],
+    lengths: Mapping[str, int],
+    placed: Collection[tuple[str, Value]],
+) -> Tables:
+    """Find the tables that only ids below a padded size read, and that no line of a plan places.
+
+    Every rank has such a table whole, without pads: no id reads one.
+    """
+    found: dict[tuple[str, Value], set[str]] = {}
+    for graph, symbols in uses:
+        own = {param.value for param in graph.params}
+        tables = {step.inputs[1] for step in graph.steps if _is_lookup(step)} & own
+        others = {*graph.outputs}
+        for step in graph.steps:
+            others |= {*(step.inputs[:1] if _is_lookup(step) else step.inputs)}
+        for value in tables - others:
+            rows = graph.types[value].shape[0].substitute(symbols).name or ""
+            found.setdefault((graph.key, value), set()).add(rows)
+    return {
+        each: lengths[name]
+        for each, names in found.items()
+        if each not in placed and len(names) == 1
+        for name in names
+        if name in lengths
+    }
+
+
+def _is_lookup(step: Step) -> bool:
+    return isinstance(step, Apply) and step.op.name == "embedding"
+
+
+def _with_true_rows(graph: Graph, tables: Tables) -> Graph:
+    """A graph whose whole tables have as many rows as without pads."""
+    own = {
+        value: replace(type_, shape=(number(tables[graph.key, value]), *type_.shape[1:]))
+        for value, type_ in graph.types.items()
+        if (graph.key, value) in tables
+    }
+    if not own:
+        return graph
+    params = tuple(replace(p, type=own.get(p.value, p.type)) for p in graph.params)
+    return replace(graph, types={**graph.types, **own}, params=params)
 
 
 def refuse_replicated_pads(placed: IRProgram) -> None:
