@@ -60,7 +60,7 @@ def show_gallery(options: Namespace, console: Console) -> int:
         console.note(f"xg demo: interrupted by {outcome.interrupted}")
         return INTERRUPTED
     console.judge_lines(_lines(shown, outcome, entropy))
-    console.say(f"\nwhat it writes by now:\n{text}\n")
+    console.say(f"\nwhat it writes now:\n{text}\n")
     console.say_lines((*_pictures(shown), *_next(shown, folder, outcome.folder, began)))
     learned = last_losses(outcome) < outcome.losses[0]
     return FINE if learned and all(each.passed for each in shown) else PROBLEM
@@ -138,7 +138,7 @@ def last_losses(outcome: Outcome) -> float:
 
 def _pictures(shown: Sequence[Built]) -> Iterator[str]:
     """Name the files that were written, in a line for each diagram."""
-    yield "of each picture .svg, .pdf, .png, .tex and .dot:"
+    yield "each picture as .svg, .pdf, .png, .tex and .dot:"
     for each in shown:
         stems = [name.removesuffix(".svg") for name in each.files if name.endswith(".svg")]
         yield f"  {', '.join(stems)}"
@@ -146,7 +146,7 @@ def _pictures(shown: Sequence[Built]) -> Iterator[str]:
     *titles, last = (each.title for each in backends().values())
     few = modules if len(modules) <= NAMED_MODULES else [*modules[:NAMED_MODULES], "…"]
     count = counted(len(modules), "module")
-    yield f"beside them {count}, in {', '.join(titles)} and {last}: {', '.join(few)}"
+    yield f"and {count}, in {', '.join(titles)} and {last}: {', '.join(few)}"
     yield ""
 
 

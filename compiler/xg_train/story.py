@@ -83,7 +83,7 @@ class _Story:
             return INTERRUPTED
         beats = f"Guessing by how often each byte occurs would give {entropy:.2f}."
         self._show(f"loss  {_curve(outcome.losses)}", beats)
-        self._chapter("A page to open, in which each node shows its line, its cost and its numbers")
+        self._chapter("A page in which each node shows its line, its cost and its numbers")
         self._show(str(self._folder / f"{NAME}.html"))
         self._end(path, time.perf_counter() - began)
         return FINE if proven and last_losses(outcome) < outcome.losses[0] else PROBLEM
@@ -133,7 +133,7 @@ class _Story:
 
     def _show_code(self, outputs: Outputs) -> None:
         name = f"{NAME}_numpy.py"
-        self._chapter(f"Its code, a line for each edge: {self._folder / name}")
+        self._chapter(f"Its code, one line per edge: {self._folder / name}")
         self._show(*_computing(outputs.files[name].decode()))
 
     def _prove(self, project: Project) -> bool:
@@ -159,10 +159,10 @@ class _Story:
         return outcome, what.references["unigram entropy"]
 
     def _end(self, path: Path, seconds: float) -> None:
-        self._chapter(f"All of it took {seconds:.0f} seconds. Three things to try:")
+        self._chapter(f"All this took {seconds:.0f} seconds. Three things to try:")
         rows = [
             (f"xg serve {path} --open", "change a line, save, and see the figure change"),
-            ("xg new my_model", "begin a project of your own"),
+            ("xg new my_model", "start your own project"),
             ("xg demo --all", "build and prove every shipped diagram; this takes minutes"),
         ]
         self._show(*align_columns(rows))

@@ -648,7 +648,7 @@ def _cluster(options: Namespace) -> Cluster:
     if between not in table and options.ranks > options.node:
         raise InputError(
             f"{options.ranks} ranks are more than a node of {options.node}, and the table has no "
-            f"{between}: --between says over what nodes send, --node how large they are"
+            f"{between}: --between names the network of nodes, --node sets their size"
         )
     if options.dtype not in table[options.machine].flops:
         raise InputError(f"{options.machine} has no rate for {options.dtype}")

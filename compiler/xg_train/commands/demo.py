@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="every",
         action="store_true",
         help="build every shipped diagram, prove every gradient, and train a transformer, "
-        "on all cores: some minutes",
+        "on all cores: this takes minutes",
     )
     parser.add_argument(
         "names",

@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "folder",
         metavar="NAME",
         type=project_folder,
-        help="of the project: a folder here, or a path; files that are there are not overwritten",
+        help="the project: a folder here, or a path; existing files are not overwritten",
     )
 
 
