@@ -83,8 +83,8 @@ def _check_turns(what: TrainingSetup) -> None:
         axis, ranks = next(iter(program.mesh.items()))
         if not fits(ranks, what.parts, len(program.stages) // ranks):
             raise InputError(
-                f"--accumulate {what.parts}: where a rank has several stages, microbatches "
-                f"go round in groups of {axis} = {ranks}"
+                f"--accumulate {what.parts}: if ranks have several stages, microbatches "
+                f"run in groups of {axis} = {ranks}"
             )
 
 

@@ -141,7 +141,7 @@ def test_ranks_are_refused_where_a_backend_writes_none(xg: Xg, folder: Path, nam
     ):
         said = xg(*words)
         assert (said.code, said.out) == (1, "")
-        assert f"{backends()[name].title} code is for one device, and not for" in said.err
+        assert f"{backends()[name].title} code runs on one device, not on" in said.err
         assert f"choose {' or '.join(writing('ranks'))} instead" in said.err
     assert sorted(folder.rglob("*")) == before
     assert xg("build", "net.xg", *plan, "--all", "-o", "out").code == 0  # all that there is

@@ -25,7 +25,7 @@ LEARN = ("--steps", 6, "--eval", 3, "--backend", "torch", "--kernels")
 def test_other_backends_compute_on_the_cpu(xg: Xg, folder: Path, backend: str) -> None:
     said = xg(*TRAIN, "--backend", backend, "--device", "cuda", "--steps", 1)
     assert said.code == 1
-    assert "code does not compute on cuda" in said.err
+    assert "code does not run on cuda" in said.err
     assert "choose torch instead" in said.err
     assert not (folder / "runs").exists()
 

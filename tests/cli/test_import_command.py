@@ -84,7 +84,7 @@ def test_a_diagram_of_something_else_is_not_written(
     before = sorted(folder.iterdir())
     said = xg("import", "net.pt2", "-o", "out.xg", "--params", "out.npz")
     assert said.code == 1
-    assert "the diagram would not be the model: output Y" in said.err
+    assert "the diagram differs from the model: output Y" in said.err
     assert sorted(folder.iterdir()) == before
 
 
@@ -234,7 +234,7 @@ def test_a_folder_that_holds_no_model_is_refused(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ("tiny.xg -o out.xg", 1, "tiny.xg is no program of torch.export"),
+        ("tiny.xg -o out.xg", 1, "tiny.xg is not a torch.export program"),
         ("missing.pt2 -o out.xg", 5, "cannot read missing.pt2"),
         ("net.pt2 -o out.txt", 5, "must end in .xg"),
         ("net.pt2 -o out.xg --params out.bin", 5, "files that end in"),

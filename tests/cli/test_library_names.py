@@ -70,7 +70,7 @@ def test_an_unknown_name_is_answered_with_a_near_one(xg: Xg) -> None:
 @pytest.mark.parametrize("name", ["diagrams/notation/mha.xg", "other/mha.xg", "MHA.xg", "mah.xg"])
 def test_a_missing_file_is_known_by_its_stem(xg: Xg, name: str) -> None:
     said = xg("check", name).err
-    assert "did you mean the shipped diagram mha? its name alone opens it: mha" in said
+    assert "did you mean the shipped diagram mha? open it by its name: mha" in said
 
 
 @pytest.mark.parametrize("name", ["nope.xg", "nope", "my_model.xg", "xy.xg", "sub/net.xg"])

@@ -93,7 +93,7 @@ def test_edges_of_open_sizes_are_kept(xg: Xg, files: Path) -> None:
         assert said.code == code
     assert said.err == "xg: wrong.npz: Y has shape [3, 9], expected [3, 10]\n"
     (files / "product.xg").write_text(text.replace("F", "D*T").replace(", D*T = D*T", ""))
-    assert "nothing says how large D is" in xg(*words).err
+    assert "no size is set for D" in xg(*words).err
     assert "X has shape [3, 10], expected [3, D*T]: 10 is no D*T" in xg(*words, "--set", "D=3").err
     assert xg(*words, "--set", "D=2", "--keep", "H").code == 0
 
@@ -105,7 +105,7 @@ def test_a_row_without_a_number_is_no_internal_error(
     command, *rest = words
     said = xg(command, "row.xg", *rest)
     assert said.code == 1
-    assert "nothing says how large N is" in said.err
+    assert "no size is set for N" in said.err
     assert "N × G" in said.err
     assert not (files / rest[-1]).exists()
     if command == "build":

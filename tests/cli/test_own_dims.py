@@ -134,7 +134,7 @@ def test_a_block_that_is_asked_for_takes_all_that_is_set(
     setting = name.split("=")[0]
     assert said.code == 1
     assert f"error[XG0214]: no option or dim of I is called {setting}\n" in said.err
-    assert f"help: the block G has {setting}: --block G compiles it\n" in said.err
+    assert f"help: the block G has {setting}: compile it with --block G\n" in said.err
 
 
 @pytest.mark.parametrize("command", [["cost"], ["explain"], ["build", "-o", "out.svg"]])

@@ -182,8 +182,8 @@ def test_a_step_is_of_one_device(xg: Xg, folder: Path) -> None:
     assert xg("show", "cut.xg", "--pass", "step", "--as", "torch").code == 0
     said = xg("show", "cut.xg", "--pass", "step", "--as", "torch", "--plan", "P")
     assert (said.code, said.out) == (1, "")
-    assert "F is of one of several ranks: a step cannot follow" in said.err
-    assert "leave the plan out: a step is of one device" in said.err
+    assert "F is for one of several ranks: a decode step cannot do this" in said.err
+    assert "leave the plan out: a decode step runs on one device" in said.err
 
 
 def test_what_looks_ahead_is_named(xg: Xg) -> None:

@@ -68,7 +68,7 @@ def test_a_library_that_is_missing_is_reported_with_its_extra(planted: Backend) 
         planted.require()
     text = str(caught.value)
     assert "planted is not installed" in text
-    assert "pip install 'xg[own]'; code in numpy runs without" in text
+    assert "pip install 'xg[own]', or use numpy code, which runs without it" in text
 
 
 def test_a_name_that_is_none_of_them_is_refused() -> None:

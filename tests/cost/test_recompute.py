@@ -139,5 +139,5 @@ def test_on_one_device_the_operator_before_the_block_runs_again(lean: Path) -> N
 
 def test_an_input_that_every_caller_keeps_anyway_is_refused(lean: Path) -> None:
     """After a norm at the end of each layer, the input of attention is the input of the layer."""
-    with pytest.raises(DiagnosticError, match="M, an input of Attention, cannot be made again"):
+    with pytest.raises(DiagnosticError, match="M, an input of Attention, cannot be recomputed"):
         xg.compile(lean, "LM", plan="Regather", options={"norm": "post"})

@@ -137,8 +137,8 @@ def test_a_text_is_no_path() -> None:
         xg.compile(MHA.read_text("utf-8"))
     first, help = str(caught.value).splitlines()
     assert first.startswith("error[XG0601]: cannot read ")
-    assert first.endswith(" …: this is a text, and no path")
-    assert help.strip() == "= help: a text is compiled by xg.compile(source=…)"
+    assert first.endswith(" …: this is source text, not a path")
+    assert help.strip() == "= help: to compile a text, call xg.compile(source=…)"
 
 
 def test_errors_carry_data_and_print_as_the_command_line_does(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ CASES = {
     "a size of noise": ("", "F() -> y [B, D/2] {\n    fill[B, D/2](1) : y\n}", "fill[B, D/2]"),
 }  # fmt: skip
 WRITTEN = re.compile(
-    r"(?:write|name them:|then|line,|which:|figure:|index:|goes on,) "
+    r"(?:write|name them:|then|line,|which:|axis:|index:|goes first,) "
     r"`?([^`\n]+?)`?(?=$|,? and\b|,? or\b)",
     re.M,
 )
@@ -274,7 +274,7 @@ def test_the_program_that_a_help_leads_to_compiles(case: str) -> None:
 
 
 SIGNATURES = {  # an operator of the file, and what its help replaces
-    "two axes of one name": ("op P(x [.., D, D]) = x * 2", "[.., D, D]"),
+    "two axes of the same name": ("op P(x [.., D, D]) = x * 2", "[.., D, D]"),
     "comparisons in a row": ("op P(x) = select(1 > x > 0, x, 0)", "1 > x > 0"),
     "a product of parentheses": ("op P(x) = sigmoid(x) (1 - x)", "sigmoid(x) (1 - x)"),
 }
@@ -348,4 +348,4 @@ def test_undeclared_sizes_are_declared_as_the_help_says() -> None:
     (help,) = found.help
     assert help.endswith(": dim B, S, D, D_ff")
     (left,) = wrong_in(f"{help.partition(': ')[2]}\n{block}")
-    assert left.message == "the parameter W is used by no chain"
+    assert left.message == "no chain uses the parameter W"

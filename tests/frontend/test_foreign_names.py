@@ -23,7 +23,7 @@ FIRST_TRIES = {
     "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "conv[H, W]", "conv1d": "conv[S]",
     "softmax": "S[T]", "Softmax": "S[T]", "relu": "ReLU", "LayerNorm": "LN(", "RMSNorm": "op rms(",
     "BatchNorm2d": "BN(γ, β, μ, v)", "MultiheadAttention": "SM(", "cat": "joined by C",
-    "concat": "joined by C", "concatenate": "joined by C", "transpose": "by T", "permute": "by T",
+    "concat": "joined by C", "concatenate": "joined by C", "transpose": "use T", "permute": "use T",
     "reshape": "R makes", "view": "R makes", "Flatten": "R makes", "unsqueeze": "R makes",
     "expand": "BC repeats", "repeat": "BC repeats", "matmul": "•<=W", "einsum": "•<=W",
     "bmm": "•<=W", "add": "⊕<-Y", "mul": "⊙<-Y", "Embedding": "Emb(E)", "Dropout": "DO(p)",
@@ -123,7 +123,7 @@ def test_a_mark_over_a_letter_is_answered_by_a_word() -> None:
         parse_project(
             "dim B\nblock F(x [B]) -> y [B] {\n    x -> tanh : x\u0302 -> y\n}\n".encode()
         )
-    assert caught.value.diagnostics[0].help == ("a letter has no mark: write `_hat` behind it",)
+    assert caught.value.diagnostics[0].help == ("letters have no accents: write `_hat` after it",)
 
 
 def test_a_loss_that_should_keep_an_axis_is_not_repeated() -> None:

@@ -57,7 +57,7 @@ def block(chain: str, head: str = "X [B, S, D]) -> Y [B, S, D]", dims: str = DIM
 CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     "a start that arrives": (
         over("X, h_0 -> Cell over S : Y", "X [B, S, D], h_0 [B, D]) -> Y [B, S, D]"),
-        "a state starts as the call says: `X -> Cell(h=h_0) over S`",
+        "set the start of a state in the call: `X -> Cell(h=h_0) over S`",
         [("X, h_0 -> Cell over S", "X -> Cell(h=h_0) over S")],
     ),
     "two starts that arrive": (
@@ -66,7 +66,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
             "X [B, S, D], a, b [B, D]) -> Y [B, S, D]",
             cell=TWO.replace("next h, c = y,", "next h = y, c ="),
         ),
-        "a state starts as the call says: `X -> Cell(h=a, c=b) over S`",
+        "set the start of a state in the call: `X -> Cell(h=a, c=b) over S`",
         [("X, a, b -> Cell over S", "X -> Cell(h=a, c=b) over S")],
     ),
     "a start beside an argument": (
@@ -75,7 +75,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
             "X [B, S, D], h_0 [B, D]) -> Y [B, S, D]",
             cell=CELL.replace("(x [B, D])", "(x [B, D]; p = 0.1)").replace("-> tanh", "-> DO(p)"),
         ),
-        "a state starts as the call says: `X -> Cell(p=0.5, h=h_0) over S reversed`",
+        "set the start of a state in the call: `X -> Cell(p=0.5, h=h_0) over S reversed`",
         [("X, h_0 -> Cell(p=0.5)", "X -> Cell(p=0.5, h=h_0)")],
     ),
     "next of an input": (
@@ -99,7 +99,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
             "X [B, S, D], h_0 [B, D]) -> Y [B, S, D]",
             cell=CELL.replace("(x [B, D])", "(x [B, D], h [B, D])"),
         ),
-        "a state is no input: leave h out of the inputs; its start is given where Cell is called: "
+        "a state is not an input: remove h from the inputs; its start is set in the call: "
         "Cell(h=…)",
         [(", h [B, D]) -> y", ") -> y"), ("X, h_0 -> Cell over S", "X -> Cell(h=h_0) over S")],
     ),
@@ -112,17 +112,17 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         over("X -> Cell over S : Y").replace(
             "tanh : y\n    next h = y", "tanh : h\n    h -> ReLU : y"
         ),
-        "below it h is what the round began with, h_1 the new one",
+        "below it, h is the state before the round, and h_1 the new one",
         [("tanh : h\n    h ->", "tanh : h_1\n    next h = h_1\n    h_1 ->")],
     ),
     "the last round": (
         over("X -> Cell over S : Y", "X [B, S, D]) -> Y [B, D]"),
-        "all rounds are there: `-> pick[S](S - 1)` takes the last one, mean[S] or sum[S] all",
+        "it has all rounds: `-> pick[S](S - 1)` takes the last, mean[S] or sum[S] all",
         [("over S", "over S -> pick[S](S - 1)")],
     ),
     "the last round backwards": (
         over("X -> Cell over S reversed : Y", "X [B, S, D]) -> Y [B, D]"),
-        "all rounds are there: `-> pick[S](0)` takes the last one, mean[S] or sum[S] all",
+        "it has all rounds: `-> pick[S](0)` takes the last, mean[S] or sum[S] all",
         [("reversed", "reversed -> pick[S](0)")],
     ),
     "a state without the batch": (
@@ -154,14 +154,14 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     ),
     "an axis of no name": (
         over("X -> Cell over T : Y"),
-        "T is no axis of what arrives: write `over S`",
+        "T is not an axis of the operands: write `over S`",
         [("over T", "over S")],
     ),
     "two axes more than a round takes": (
         over("X -> Cell over S : Y", "X [B, S, N, D]) -> Y [B, S, N, D]").replace(
             "S, D = 4", "S, N, D = 4"
         ),
-        "a round takes all of it where Cell has the port `x [B, N, D]`",
+        "to give each round all of it, declare `x [B, N, D]` in Cell",
         [("x [B, D]", "x [B, N, D]"), ("y [B, D]", "y [B, N, D]"), ("h [B, D]", "h [B, N, D]")],
     ),
     "a mask for a port of floats": (
@@ -170,7 +170,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         ).replace("⊕<-h", "⊕<-h -> gate<-t").replace(
             "block Cell", "op gate(x [.., D], t [..] in N) = x * t\n\nblock Cell"
         ),
-        "a port of integers says their range: `t [B] in 2`",
+        "declare the range of an integer port: `t [B] in 2`",
         [("t [B])", "t [B] in 2)")],
     ),
     "a row in front of its operand": (
@@ -215,7 +215,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     "a kernel for each channel": (
         IMAGES.replace("W, D]", "W, C]").replace("C, D]", "C, 1]").replace("(K,", "(K, groups=C,")
         .replace(", D = 16", ""),
-        "the channels that go in are in front of those that go out: [3, 3, 1, C]",
+        "the channels that go in are before those that go out: [3, 3, 1, C]",
         [("[3, 3, C, 1]", "[3, 3, 1, C]")],
     ),
     "pools of whole axes": (
@@ -239,12 +239,12 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     ),
     "weights before places": (
         ROUTED.replace("<-slot<-g", "<-g<-slot"),
-        "operands come in their order: write `combine<-slot<-g`",
+        "pass operands in order: write `combine<-slot<-g`",
         [("combine<-g<-slot", "combine<-slot<-g")],
     ),
     "weights in the place of places": (
         ROUTED.replace("<-slot<-g", "<-g<-g"),
-        "dispatch gives the places, as its second result",
+        "dispatch returns the places, as its second result",
         [("<-g<-g", "<-slot<-g")],
     ),
     "one name for three results": (
@@ -266,7 +266,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         over("X -> Cell(g) over S : Y", "X, g [B, S, D]) -> Y [B, S, D]").replace(
             "x [B, D])", "x, a [B, D])"
         ).replace("⊕<-h", "⊕<-h -> ⊙<-a"),
-        "a value made by another node arrives by an arrow: Cell<-g",
+        "pass a value from another node by an arrow: Cell<-g",
         [("Cell(g)", "Cell<-g")],
     ),
     "an arrow behind next": (
@@ -282,7 +282,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     "a state as an input": (
         over("X -> Cell over S : Y").replace("x [B, D])", "x [B, D], h [B, D])")
         .replace("    state h [B, D]\n", ""),
-        "what goes from round to round is no input: `state h [B, D]`, and `next` sets it",
+        "a value that goes from round to round is a state: `state h [B, D]`, and `next` sets it",
         [(", h [B, D])", ")"), ("{\n    x", "{\n    state h [B, D]\n    x")],
     ),
     "the state of the round before": (
@@ -292,7 +292,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     ),
     "a recurrence in one block": (
         over("state h [B, D]\n    X -> tanh over S : Y\n    next h = Y"),
-        "a round is a block of its own, which has the state h and is called by another: "
+        "put the round and the state h into a block of their own, and call it: "
         "-> Cell over S",
         [
             ("state h [B, D]\n    X", "X"),
@@ -305,7 +305,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
             "X -> Cell over S : Y\n    Cell.h -> tanh : z",
             "X [B, S, D]) -> Y [B, S, D], z [B, D]",
         ),
-        "the last states are results, named behind the outputs: `: y, h`",
+        "the last states are results, named after the outputs: `: y, h`",
         [("S : Y", "S : Y, h"), ("Cell.h", "h")],
     ),
     "positions that go round": (
@@ -315,7 +315,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     ),
     "a word with a value": (
         IMAGES.replace("[3, 3, C, D]", "[3, C, D]").replace("[H, W](K, pad=1)", "[W](K, causal=1)"),
-        "a word stands alone: write `causal`",
+        "a word has no name: write `causal`",
         [("causal=1", "causal")],
     ),
     "a convolution of one axis": (

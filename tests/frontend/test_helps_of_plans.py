@@ -44,7 +44,7 @@ SUMMED = "and sum it by a line of the plan: [D] (ring cost 2(N_D-1)/N_D · D ele
 CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     "a cell that calls a block with parameters": (
         MESH + CELL + NET,
-        "a parameter that the loop is given by an arrow is sent once for all rounds",
+        "pass the parameter to the loop by an arrow: it is then sent once for all rounds",
         [
             ("    param W [D, D]\n    x", "    x"),
             ("Linear(x [B, D])", "Linear(x [B, D], W [D, D])"),
@@ -60,22 +60,22 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     ),
     "a mean that is repeated at once": (
         MEANS.format("X -> mean[B] -> BC[B] : m\n    X -> ⊙<-m : Y"),
-        f"name the edge in front of BC by a label, {SUMMED}",
+        f"name the edge before BC by a label, {SUMMED}",
         [("mean[B] ->", "mean[B] : a\n    a ->"), ("[B/N_D, D] }", "[B/N_D, D]\n    a [D] }")],
     ),
     "a mean that has no gradient": (
         MEANS.format("X -> mean[B] -> stop -> BC[B] : t\n    X -> ⊙<-t : Y"),
-        f"name the edge in front of stop by a label, {SUMMED}",
+        f"name the edge before stop by a label, {SUMMED}",
         [("mean[B] ->", "mean[B] : a\n    a ->"), ("[B/N_D, D] }", "[B/N_D, D]\n    a [D] }")],
     ),
     "a loss against a mean": (
         MEANS.format("X -> mean[B] -> BC[B] : t\n    X, t -> MSE : Y").replace("Y [B, D]", "Y []"),
-        f"name the edge in front of BC by a label, {SUMMED}",
+        f"name the edge before BC by a label, {SUMMED}",
         [("mean[B] ->", "mean[B] : a\n    a ->"), ("[B/N_D, D] }", "[B/N_D, D]\n    a [D] }")],
     ),
     "a cell that counts along the batch": (
         MESH + MEAN + NET,
-        "leave whole over N_D what the loop is given: then nothing is sent",
+        "do not cut the inputs of the loop over N_D: then nothing is sent",
         [("X [B/N_D, S, D]", "X [B, S, D]")],
     ),
 }
@@ -105,7 +105,7 @@ def test_a_plan_of_an_operator_is_refused(taken: str, tmp_path: Path) -> None:
     )
     (said,) = check_choices(read_project(tmp_path / "net.xg"))
     assert said.message == "no block is called Twice"
-    assert said.help == ("Twice is an operator: a plan is of a block that uses it",)
+    assert said.help == ("Twice is an operator: name a block that uses it",)
 
 
 @pytest.mark.parametrize("shape", ["[B, E/N_T]", "[B/N_D, E/N_T]"])

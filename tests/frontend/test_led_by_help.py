@@ -160,8 +160,8 @@ def test_a_kernel_of_torch_is_turned_with_its_operand() -> None:
     text = text.replace("[D, C, 3, 3]", "[3, 3, C, D]")
     text = text.replace("-> conv[H, W](", QUOTED.findall(found.help[0])[0].removesuffix("…)"))
     (found,) = refused(text)
-    assert found.message == "the label says [B, D, H, W], the edge has [B, H, W, D]"
-    assert found.help == ("T brings axes into another order",)
+    assert found.message == "the label says [B, D, H, W], but the edge has [B, H, W, D]"
+    assert found.help == ("T reorders axes",)
     assert refused(text.replace("pad=1) :", "pad=1) -> T :")) == []
 
 
@@ -171,11 +171,11 @@ def test_a_number_is_a_start_where_the_state_is(given: str, start: str) -> None:
     block = f"block R(X [B, S, D]) -> Y [B, S, D] {{\n    X -> Cell(h={given}) over S : Y\n}}\n"
     (found,) = refused(f"{TEXTS}\n{block}")
     line = f"state h [B, D] = {start}"
-    assert found.help == (f"a number stands where the state is declared: {line}",)
+    assert found.help == (f"set a number where the state is declared: {line}",)
     mended = TEXTS.replace("state h [B, D] = zeros", line)
     assert refused(f"{mended}\n{block.replace(f'(h={given})', '')}") == []
 
 
 def test_a_number_of_many_digits_has_no_fraction() -> None:
     (found,) = refused(f"{SHARES.format('0.123456789*S')}\nblock {ROUTED}\n")
-    assert found.help == ("sizes are made of dims, numbers and + - * / ^",)
+    assert found.help == ("a size can use dims, numbers and + - * / ^",)

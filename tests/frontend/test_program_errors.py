@@ -127,6 +127,6 @@ def test_a_matrix_without_rows_is_refused(size: str) -> None:
     text = "dim B, D\nblock F(x [B, D]) -> y [B, D] {\n    param W [SIZE, D]\n"
     text += "    x -> tanh : y\n    W -> tanh : z\n}\n"
     found = check_choices(parse_project(text.replace("SIZE", size).encode()))
-    assert f"this axis has {size} positions; every axis has at least 1" in [
+    assert f"this axis has {size} positions; every axis needs at least 1" in [
         f.message for f in found
     ]

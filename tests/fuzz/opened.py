@@ -49,7 +49,7 @@ def _needed(sketch: Sketch) -> list[str]:
     """The sizes that `xg check` warns of."""
     program = compiled(parse(Source("case.xg", str(sketch))), sketch, dead=False)
     words = (found.message.split() for found in warn_unbound_sizes(program))
-    return [each[-2] for each in words]
+    return [each[-1] for each in words]
 
 
 def _lacks_number(sketch: Sketch) -> bool:

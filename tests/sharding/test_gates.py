@@ -96,5 +96,5 @@ def test_the_largest_of_a_program_is_that_of_all_ranks() -> None:
     x = operand("x", (symbol("B"), symbol("D")))
     y = operand("y", (symbol("D"),))
     largest = where(reduce_max(x, 0, keep=False) > 0.0, y, 0.0)
-    with pytest.raises(IllTyped, match="a maximum of one part"):
+    with pytest.raises(IllTyped, match="the maximum of one part"):
         type_body(Body((x, y), (largest,)), [shard(-2), PARTIAL], "N")

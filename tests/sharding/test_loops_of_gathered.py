@@ -51,5 +51,5 @@ def test_a_loop_of_what_was_gathered_is_proven(tmp_path: Path) -> None:
 
 def test_an_output_of_what_each_rank_gathers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.xg").write_text(NET, encoding="utf-8")
-    with pytest.raises(xg.DiagnosticError, match="leaves the program as what every rank makes"):
+    with pytest.raises(xg.DiagnosticError, match="leaves the program as a gathered value"):
         xg.compile(tmp_path / "net.xg", plan="Lone")

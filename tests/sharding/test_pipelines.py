@@ -371,14 +371,17 @@ def test_where_ranks_of_a_stage_differ_the_edge_is_named(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("layers [D/N_P]", "Net has no row of calls layers"),
+        ("layers [D/N_P]", "Net has no repeat layers"),
         ("layers [N_L]", "layers is a call, and has no shape"),
         ("layers [N_L/N_P, D]", "layers is a call, and has no shape"),
         ("layers [N_L/N_P] again", "layers is a call, and has no shape"),
         ("layers [N_L/N_P]\n    layers [N_L/N_D]", "layers is shared among stages too"),
         ("schedule 1F1B(8)", "Net has no stages under this plan"),
         ("layers [N_L/N_P]\n    schedule GPipe\n    schedule 1F1B", "a pipeline has one schedule"),
-        ("layers [N_L/N_P]\n    schedule 1F1B(3, 2)", "3 microbatches do not go round N_P = 2"),
+        (
+            "layers [N_L/N_P]\n    schedule 1F1B(3, 2)",
+            "3 microbatches do not divide into groups of N_P = 2",
+        ),
         ("layers [N_L/N_P]\n    schedule 1F1B(4, 3)", "N_L = 4 is not divisible by 3*N_P = 6"),
     ],
 )
@@ -453,7 +456,7 @@ def test_a_plan_says_how_often_and_in_which_order(
     ]
     assert [each["facts"]["parts of a batch"] for each in parts] == [4, 2]
     assert main([*words, str(tmp_path / "odd"), "--plan", "Turns", "--accumulate", "3"]) == 1
-    assert "microbatches go round in groups of N_P = 2" in capsys.readouterr().err
+    assert "microbatches run in groups of N_P = 2" in capsys.readouterr().err
 
 
 NET_OF_ROWS = """\

@@ -47,7 +47,7 @@ def test_what_is_cut_already_cannot_be_cut_from_outside(
 
     with pytest.raises(xg.DiagnosticError, match=re.escape(refused)) as found:
         compiled(*lines)
-    assert f"leave it as it is made: {instead}" in str(found.value)
+    assert f"keep it as computed: {instead}" in str(found.value)
     compiled(lines[0], instead)
 
 

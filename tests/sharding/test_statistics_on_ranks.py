@@ -72,7 +72,7 @@ def test_a_proof_compares_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_statistic_that_two_stages_would_move_is_refused(tmp_path: Path) -> None:
-    said = r"first\.mu is on stages 0 and 1 of the pipeline, and each would move its own"
+    said = r"first\.mu is on stages 0 and 1 of the pipeline, and each would update its own"
     with pytest.raises(xg.DiagnosticError, match=said):
         proof(tmp_path, AGAIN, "PP")
     assert proof(tmp_path, AGAIN, "DP").passed

@@ -164,7 +164,7 @@ def _pipeline(
     parts = options.microbatches or (planned and planned.parts) or 2 * ranks
     if not fits(ranks, parts, len(program.stages) // ranks):
         raise InputError(
-            f"--microbatches {parts}: where a rank has several stages, microbatches go round in "
+            f"--microbatches {parts}: if ranks have several stages, microbatches run in "
             f"groups of {ranks}"
         )
     if options.timeline is not None:

@@ -10,7 +10,7 @@ class NoLibrary(Problem):
 
     code = "XG0502"
     title = "{library} is not installed"
-    fix = "pip install 'xg[{extra}]'; code in {instead} runs without"
+    fix = "pip install 'xg[{extra}]', or use {instead} code, which runs without it"
     library: str
     extra: str
     instead: str
@@ -20,7 +20,7 @@ class NoRanks(Problem):
     """A plan with a backend that only writes code for one device."""
 
     code = "XG0503"
-    title = "{backend} code is for one device, and not for the ranks of a plan"
+    title = "{backend} code runs on one device, not on the ranks of a plan"
     fix = "choose {instead} instead"
     backend: str
     instead: str
@@ -30,7 +30,7 @@ class NoDecodeStep(Problem):
     """A decode step with a backend that has none."""
 
     code = "XG0504"
-    title = "{backend} code computes whole texts, and has no step that adds positions to a cache"
+    title = "{backend} code computes whole texts, and has no decode step with a cache"
     fix = "choose {instead} instead"
     backend: str
     instead: str
@@ -40,7 +40,7 @@ class NoDevice(Problem):
     """A device that the backend cannot use."""
 
     code = "XG0506"
-    title = "{backend} code does not compute on {device}"
+    title = "{backend} code does not run on {device}"
     fix = "choose {instead} instead, or leave --device out"
     backend: str
     device: str
@@ -52,7 +52,7 @@ class DeviceMissing(Problem):
 
     code = "XG0507"
     title = "{backend} finds no {device} here"
-    fix = "leave --device out, or go where torch.cuda.is_available() is True"
+    fix = "leave --device out, or use a machine where torch.cuda.is_available() is True"
     backend: str
     device: str
 

@@ -34,11 +34,11 @@ class UntriedChoices(ProblemAt):
 
     code = "XG0226"
     title = (
-        "the options of {block} have {count} combinations: every word was checked, not every "
+        "the options of {block} have {count} combinations: xg checked every word, not every "
         "combination"
     )
     severity = "warning"
-    fix = "check one with --set {option}=…, or let fewer options meet in a block"
+    fix = "check one with --set {option}=…, or use fewer options in a block"
     block: str
     count: str
     option: str
@@ -65,15 +65,13 @@ class LossOperand(ProblemAt):
         """Say what the loss takes and what it gets, and both ways to bring them together."""
         if self.takes == "probabilities":
             title = (
-                f"{self.loss} takes probabilities, and {self.made_by} makes numbers beyond 0 … 1"
+                f"{self.loss} takes probabilities, but {self.made_by} gives numbers outside 0 … 1"
             )
-            advice = f"write -> sigmoid -> {self.loss}, or {self.loss}(form=logits) without it"
+            advice = f"write -> sigmoid -> {self.loss}, or {self.loss}(form=logits) alone"
         else:
             own = "softmax" if self.takes == "classes" else "sigmoid"
-            title = f"{self.loss} takes logits, and {self.made_by} makes probabilities of them"
-            advice = (
-                f"leave {self.made_by} out in front of {self.loss}, which has a {own} of its own"
-            )
+            title = f"{self.loss} takes logits, but {self.made_by} gives probabilities"
+            advice = f"remove {self.made_by} before {self.loss}, which applies a {own} itself"
         return self.report(title, Label(self.span), help=(advice,))
 
 
@@ -81,7 +79,7 @@ class ExchangedNames(ProblemAt):
     """Results or parameters of a node under each other's names: a warning."""
 
     code = "XG0271"
-    title = "{node} {gives} {names} in this order, and the text has these names in another"
+    title = "{node} {gives} {names} in this order, but the names here are in another"
     severity = "warning"
     node: str
     gives: str
@@ -90,14 +88,14 @@ class ExchangedNames(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         """Their order, and how to say that the other one is meant."""
-        return (f"write {self.meant}", "if the order is meant, give them other names")
+        return (f"write {self.meant}", "if you mean this order, give them other names")
 
 
 class ReorderedAxes(ProblemAt):
     """An axis that is merged from two and split into them in the other order: a warning."""
 
     code = "XG0272"
-    title = "R keeps the order of elements: {last} behind {merged} is not {first} with axes moved"
+    title = "R keeps the order of elements: {last} after {merged} is not {first} with axes moved"
     severity = "warning"
     first: str
     merged: str
@@ -106,8 +104,8 @@ class ReorderedAxes(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         """One step that moves the axes, and how this is said to be meant."""
         return (
-            f"`-> T : NAME {self.last}` of {self.first} moves them",
-            "if this order is meant, name the axes in a map: R[b, (d, s) -> b, d, s]",
+            f"to move the axes of {self.first}, write `-> T : NAME {self.last}`",
+            "if you mean this order, name the axes in a map: R[b, (d, s) -> b, d, s]",
         )
 
 
@@ -115,7 +113,7 @@ class ExchangedAxes(ProblemAt):
     """An operand that has the names of a port's axes in another order: a warning."""
 
     code = "XG0228"
-    title = "{taker} takes {port} {axes}, and {found} arrives: axes are bound by their places"
+    title = "{taker} takes {port} {axes}, but gets {found}: axes are matched by position"
     severity = "warning"
     label = "{apart}"
     taker: str
@@ -128,20 +126,20 @@ class ExchangedAxes(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         """The order that was likely meant, and how to say that this one is."""
-        order = f"-> T : {self.axes}" if self.whole else "T, with the shape on its label,"
-        likely = f"{order} in front brings them into this order"
+        order = f"-> T : {self.axes}" if self.whole else "T and the shape on its label"
+        likely = f"to reorder the axes, put {order} before it"
         if self.over:
-            likely = f"a round is given {self.axes} by `{self.taker} over {self.over}`"
+            likely = f"`{self.taker} over {self.over}` gives each round {self.axes}"
         return (
             likely,
-            f"if the order is meant, give the axes of {self.taker} names of their own",
+            f"if you mean this order, give the axes of {self.taker} other names",
         )
 
 
 # Errors in the files of a program (XG06xx).
 
 
-A_TEXT: Final = "this is a text, and no path"
+A_TEXT: Final = "this is source text, not a path"
 
 
 class Unreadable(Problem):
@@ -156,14 +154,14 @@ class Unreadable(Problem):
 
     def helps(self) -> tuple[str, ...]:
         if self.reason == A_TEXT:
-            return ("a text is compiled by xg.compile(source=…)",)
+            return ("to compile a text, call xg.compile(source=…)",)
         folder, slash, file = self.name.rpartition("/")
         stem = file.removesuffix(".xg")
         if stem not in self.library and (other := similar(stem, self.beside, SLIP)):
             return (f"did you mean {folder}{slash}{other}.xg?",)
         same_start = [name for name in self.library if name[:1] == stem[:1].lower()]
         if other := similar(stem, same_start, SLIP):  # the first letter is seldom the slip
-            return (f"did you mean the shipped diagram {other}? its name alone opens it: {other}",)
+            return (f"did you mean the shipped diagram {other}? open it by its name: {other}",)
         return ()
 
 
@@ -181,8 +179,8 @@ class UseOutside(ProblemAt):
     """A file in quotes that is outside the project."""
 
     code = "XG0603"
-    title = "{span.text} lies outside the project"
-    notes = "a project is the folder that holds .git or pyproject.toml, else the file's"
+    title = "{span.text} is outside the project"
+    notes = "a project is the folder with .git or pyproject.toml, or else the file's folder"
     fix = "use relative paths inside the project, or the shipped library by bare name"
 
 
@@ -194,9 +192,9 @@ class UseCycle(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         return self.report(
-            f"files use each other in a ring: {' → '.join(self.ring)}",
-            Label(self.span, "this closes it"),
-            help=("put what both need into a third file",),
+            f"files use each other in a cycle: {' → '.join(self.ring)}",
+            Label(self.span, "this closes the cycle"),
+            help=("move what both need to a third file",),
         )
 
 
@@ -225,14 +223,14 @@ class NoSuchBlock(ProblemAt):
     known: tuple[str, ...]
 
     def helps(self) -> tuple[str, ...]:
-        return nearest(self.name, self.known) or (f'take it: use {self.name} from "FILE.xg"',)
+        return nearest(self.name, self.known) or (f'import it: use {self.name} from "FILE.xg"',)
 
 
 class NotTaken(ProblemAt):
     """A `given` for a name that is no input or parameter of the block."""
 
     code = "XG0702"
-    title = "{name} is no input and no parameter of {block}"
+    title = "{name} is not an input or parameter of {block}"
     name: str
     block: str
     known: tuple[str, ...]
@@ -241,7 +239,7 @@ class NotTaken(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         help = nearest(self.name, self.known) or (f"it takes {', '.join(self.known)}",)
         if self.made:
-            help = (f"{self.block} makes {self.name} itself: `expect` claims what it is",)
+            help = (f"{self.block} computes {self.name}: check it with `expect`",)
         return help
 
 
@@ -269,7 +267,7 @@ class ClaimOfGiven(ProblemAt):
 
     code = "XG0704"
     title = "{name} is given, not computed"
-    fix = "claim an edge that the block makes, or the gradient d{name}"
+    fix = "expect an edge that the block computes, or the gradient d{name}"
     name: str
 
 
@@ -298,8 +296,8 @@ class Ragged(ProblemAt):
     """Rows of different lengths, or numbers next to rows."""
 
     code = "XG0707"
-    title = "these rows are not alike"
-    label = "{found}, where {wanted} is expected"
+    title = "these rows do not have the same shape"
+    label = "expected {wanted}, found {found}"
     wanted: str
     found: str
 
@@ -310,7 +308,7 @@ class WrongShape(ProblemAt):
     code = "XG0708"
     title = "{name} is {type}{sizes}"
     label = "this is {numbers}"
-    also = (("because", "read off here"),)
+    also = (("because", "inferred here"),)
     name: str
     type: str
     wanted: tuple[int, ...] | None
@@ -319,8 +317,8 @@ class WrongShape(ProblemAt):
     zero: bool = False  # a bare 0, claimed of a whole gradient
 
     def helps(self) -> tuple[str, ...]:
-        zeros = f"print its zeros, or write `expect {self.name} = 0` in the block: it is proven"
-        return (f"{zeros} to be zero for all numbers",) if self.zero else ()
+        zeros = f"write out its zeros, or put `expect {self.name} = 0` in the block"
+        return (f"{zeros}: xg proves it for all numbers",) if self.zero else ()
 
     @property
     def sizes(self) -> str:
@@ -352,28 +350,28 @@ class NoLastDigit(ProblemAt):
     """A claimed number without a last digit, so that its precision is unknown."""
 
     code = "XG0711"
-    title = "{span.text} has no last digit that says how exact it is"
-    fix = "write its digits, or a tolerance behind the claim: ± 1e-6"
+    title = "{span.text} does not show how exact it is"
+    fix = "write its digits, or a tolerance after it: ± 1e-6"
 
 
 class BadTolerance(ProblemAt):
     """A tolerance that is not one number above 0."""
 
     code = "XG0712"
-    title = "a tolerance is one number above 0"
+    title = "a tolerance must be one number above 0"
 
 
 class NoLoss(ProblemAt):
     """A gradient in a block that does not have exactly one loss."""
 
     code = "XG0713"
-    title = "{name} is the gradient of nothing: {block} has no one loss"
+    title = "{name} needs a loss: {block} does not have exactly one"
     name: str
     block: str
     scalars: tuple[str, ...]
 
     def helps(self) -> tuple[str, ...]:
-        several = f"it gives the numbers {', '.join(self.scalars)}: call one of them loss"
+        several = f"its scalars are {', '.join(self.scalars)}: call one of them loss"
         return (several if self.scalars else "give the block an output `loss []`",)
 
 
@@ -381,7 +379,7 @@ class NoGradient(ProblemAt):
     """A gradient of something that the loss does not depend on, or of integers."""
 
     code = "XG0714"
-    title = "{name} does not exist: {loss} has no gradient towards {of}"
+    title = "{name} does not exist: {loss} has no gradient with respect to {of}"
     name: str
     of: str
     loss: str
@@ -404,7 +402,7 @@ class RunsAgain(ProblemAt):
 
     code = "XG0716"
     title = "{path} is called more than once: {name} has several values"
-    fix = "claim the edge that leaves the call"
+    fix = "expect the edge that leaves the call"
     name: str
     path: str
 
@@ -424,6 +422,6 @@ class NothingClaimed(ProblemAt):
     """A file of claims that only has what the block takes."""
 
     code = "XG0718"
-    title = "{span.text} only has arrays that {block} takes"
-    fix = "`expect from` claims edges (layers.0.H), outputs and gradients (dW) by their names"
+    title = "{span.text} only has inputs and parameters of {block}"
+    fix = "`expect from` checks edges (layers.0.H), outputs and gradients (dW) by name"
     block: str

@@ -23,7 +23,7 @@ class NotWhole(ProblemAt):
 
 def no_size(span: Span, error: DimError) -> NotWhole:
     """Return the error for a dim that is not a size once the dims in it are expanded."""
-    help = ("let a dim of its own be the quotient, as `dim K`",)
+    help = ("declare a dim for the quotient, such as `dim K`",)
     return NotWhole(span, "", str(error), "", help if isinstance(error, SumDivides) else ())
 
 
@@ -31,7 +31,7 @@ class UnboundSize(ProblemAt):
     """A symbol that code needs as a number, and that has none."""
 
     code = "XG0501"
-    title = "nothing says how large {name} is"
+    title = "no size is set for {name}"
     label = "{here}"
     fix = "give it a default, dim {name} = …, or --set {name}=…"
     name: str
@@ -50,7 +50,9 @@ class TooShort(ProblemAt):
         """Name the size."""
         message = f"{self.size} = {self.number}: it is at least {self.least}"
         if self.size == str(self.number):
-            message = f"this axis has {self.number} positions; every axis has at least {self.least}"
+            message = (
+                f"this axis has {self.number} positions; every axis needs at least {self.least}"
+            )
         return self.report(message, Label(self.span))
 
 

@@ -64,13 +64,13 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
         Convention("half type", "65,536 equal numbers share it too: their count does not overflow",
             "max[D](x)", {"x [D]": (1.0,) * 65536}, 1.0, {"x": (2.0**-16,) * 65536}, "",
             "y []", dtype="float16"),
-        Convention("empty axis", "there is no maximum of no numbers", "max[D](x)",
+        Convention("empty axis", "an empty axis has no maximum", "max[D](x)",
             {"x [D]": ()}, torch="x.amax(-1)", result="y []", refused="at least one position"),
     ),
     "min[D]": (
         Convention("tie", "equal minima share the gradient", "min[D](x)",
             {"x [D]": (1.0, 3.0, 1.0)}, 1.0, {"x": (0.5, 0.0, 0.5)}, "x.amin(-1)", "y []"),
-        Convention("empty axis", "there is no minimum of no numbers", "min[D](x)",
+        Convention("empty axis", "an empty axis has no minimum", "min[D](x)",
             {"x [D]": ()}, torch="x.amin(-1)", result="y []", refused="at least one position"),
     ),
     "sum[D]": (
@@ -123,7 +123,7 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
             (0.0, 0.0), "x**0"),
         _at("zero", "0 to a negative power is inf", "x^(-2)", (0.0, 2.0), (inf, 0.25),
             (-inf, -0.25), "x**-2"),
-        _at("zero", "a negative number has whole powers only", "x^1.5", (-1.0, 0.0, 4.0),
+        _at("zero", "a negative number only has integer powers", "x^1.5", (-1.0, 0.0, 4.0),
             (nan, 0.0, 8.0), (nan, 0.0, 3.0), "x**1.5"),
         _at("zero", "x^0.5 is a root", "x^0.5", (-1.0, 0.0, 4.0), (nan, 0.0, 2.0),
             (nan, inf, 0.25), "x**0.5"),
@@ -172,15 +172,15 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
             (0.0, -0.0, nan), (0.0, 0.0, 1.0), (1.0, 1.0, 0.0), "torch.where(x == 0, x, 1)"),
     ),
     "sigmoid": (
-        _at("infinity", "large numbers overflow nowhere", "sigmoid(x)", (1000.0, -1000.0, 0.0),
+        _at("infinity", "large numbers do not overflow", "sigmoid(x)", (1000.0, -1000.0, 0.0),
             (1.0, 0.0, 0.5), (0.0, 0.0, 0.25), "torch.sigmoid(x)"),
     ),
     "tanh": (
-        _at("infinity", "large numbers overflow nowhere", "tanh(x)", (1000.0, -inf, 0.0),
+        _at("infinity", "large numbers do not overflow", "tanh(x)", (1000.0, -inf, 0.0),
             (1.0, -1.0, 0.0), (0.0, 0.0, 1.0), "torch.tanh(x)"),
     ),
     "erf": (
-        _at("infinity", "large numbers overflow nowhere", "erf(x)", (1000.0, -inf, 0.0),
+        _at("infinity", "large numbers do not overflow", "erf(x)", (1000.0, -inf, 0.0),
             (1.0, -1.0, 0.0), (0.0, 0.0, 1.1283791670955126), "torch.erf(x)"),
     ),
     "sin": (
@@ -210,29 +210,29 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
             (0.5, 1.5, -2.5, 2.4), (0.0, 2.0, -2.0, 2.0), (0.0,) * 4, "torch.round(x)"),
     ),
     "softplus": (
-        _at("infinity", "large numbers overflow nowhere, and small results stay exact",
+        _at("infinity", "large numbers do not overflow, and small results stay exact",
             "softplus(x)", (1000.0, -1000.0, 0.0), (1000.0, 0.0, log(2)), (1.0, 0.0, 0.5),
             "F.softplus(x)"),
     ),
     "logsumexp[D]": (
-        Convention("infinity", "numbers of 1,000 overflow nowhere, and equal ones share the "
+        Convention("infinity", "numbers of 1,000 do not overflow, and equal ones share the "
             "gradient", "logsumexp[D](x)", {"x [D]": (1000.0, 1000.0, -inf)}, 1000.0 + log(2),
             {"x": (0.5, 0.5, 0.0)}, "torch.logsumexp(x, -1)", "y []"),
     ),
     "argmax[D]": (
-        Convention("tie", "of equal numbers the first is taken; places have no gradient",
+        Convention("tie", "ties go to the first element; places have no gradient",
             "x * argmax[D](x)", {"x [D]": (1.0, 3.0, 3.0)}, (1.0, 3.0, 3.0),
             {"x": (1.0, 1.0, 1.0)}, "x * x.argmax(-1)"),
     ),
     "cumsum[D]": (
-        Convention("empty axis", "sums of no numbers are no numbers", "cumsum[D](x)",
+        Convention("empty axis", "an empty axis gives an empty result", "cumsum[D](x)",
             {"x [D]": ()}, (), {"x": ()}, "x.cumsum(-1)"),
-        Convention("half type", "sums are made in float32, and rounded once",
+        Convention("half type", "sums are computed in float32, and rounded once",
             "mean[D](cumsum[D](x))", {"x [D]": (2.0,) * 4096}, 4097.0, {},
             "x.cumsum(-1).mean()", "y []", dtype="float16"),
     ),
     "range[D]": (
-        Convention("empty axis", "an axis of no positions has none", "x * range[D]()",
+        Convention("empty axis", "an empty axis gives an empty result", "x * range[D]()",
             {"x [D]": ()}, (), {"x": ()}, "x * torch.arange(0)"),
     ),
 }  # fmt: skip

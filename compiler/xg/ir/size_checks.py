@@ -116,7 +116,7 @@ def _magnitude(dim: Dim) -> Dim:
 # Constraints of operators on sizes, in the sizes of the entry block: ``S <= S_max``.
 
 
-EXACT: Final = "integers are exact up to int64, so write float(i) where they may be larger"
+EXACT: Final = "integers are exact up to int64, so write float(i) if they may be larger"
 
 
 def size_constraints(program: IRProgram) -> Iterator[AtMost]:

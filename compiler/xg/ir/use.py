@@ -26,7 +26,7 @@ def advice(found: Shape, wanted: Shape, names: Sequence[str]) -> str:
     if found == wanted:
         return ""  # it is not the shape
     if Counter(found) == Counter(wanted):
-        return "T brings axes into another order"
+        return "T reorders axes"
     if _is_part(found, wanted):
         return "BC repeats along new axes"
     if gone and _is_part(wanted, found):
@@ -49,11 +49,11 @@ def unequal_operands(
     if _is_part(second, first):
         return (f"{sign}<-BC(…) repeats the operand along the missing axes",)
     if _is_part(first, second):
-        return (f"turn them round: the larger one goes on, {sign}<-BC(…) repeats the smaller",)
+        return (f"swap them: the larger one goes first, {sign}<-BC(…) repeats the smaller",)
     if len(first) != len(second):
         return ()
     if any(ONE in pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]):
-        return ("an axis of 1 is not repeated: R takes it away, then BC repeats along a new one",)
+        return ("an axis of 1 is not repeated: R removes it, then BC repeats along a new one",)
     if Counter(first) == Counter(second):
         return (f"{sign}<-{_turn(second, first)}(…) gives the operand's axes as {spell(first)}",)
     return (*_suggest_projection(first, second, spell), *_one_name(first, second, spell))
@@ -79,9 +79,7 @@ def _suggest_projection(
     if first[:-1] != second[:-1] or not first[:-1]:
         return ()
     back = spell((first[-1], second[-1]))
-    return (
-        f"-> •<=W in front of it, with param W {back}, makes {spell(second)} of {spell(first)}",
-    )
+    return (f"-> •<=W before it, with param W {back}, makes {spell(second)} of {spell(first)}",)
 
 
 def _one_name(first: Shape, second: Shape, spell: Callable[[Shape], str]) -> tuple[str, ...]:
@@ -92,7 +90,7 @@ def _one_name(first: Shape, second: Shape, spell: Callable[[Shape], str]) -> tup
     left, right = (spell((dim,))[1:-1] for dim in different[0])
     if not (left.isidentifier() and right.isidentifier()):
         return ()
-    return (f"{left} and {right} are two lengths: where they are one, write one name",)
+    return (f"{left} and {right} are two lengths: if they are equal, use one name",)
 
 
 LETTERS: Final = "ijkmnpqabcdefghlorstuvwxyz"  # of axes without a name of their own
@@ -365,7 +363,7 @@ class Use:
     def _near(self, shape: Shape, name: str) -> Sequence[str]:
         """The axis whose size has a symbol of this name in it, where there is one such."""
         if not name:
-            return ("a number counts from the end: -1 is the last axis",)
+            return ("numbers count from the end: -1 is the last axis",)
         near = [place for place, dim in enumerate(shape) if name in dim.symbols()]
         if len(near) != 1:
             return ()
@@ -398,8 +396,8 @@ def without_ones(use: Use) -> tuple[str, ...]:
         return ()
     fewer = use.spell(plain[0])
     if shapes[0] == plain[0]:
-        return (f"R takes an axis of 1 away: put the second operand into R, `(… -> R : {fewer})`",)
-    return (f"R takes an axis of 1 away: write `-> R : {fewer}` in front of it",)
+        return (f"R removes an axis of 1: put the second operand into R, `(… -> R : {fewer})`",)
+    return (f"R removes an axis of 1: write `-> R : {fewer}` before it",)
 
 
 def equal_shapes(message: str, sign: str = "") -> Callable[[Use], Attrs]:

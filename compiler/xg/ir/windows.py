@@ -49,8 +49,8 @@ class Cutting:
         ends = (pad or ZERO, pad or ZERO)
         if given.get("side") == "causal":
             if pad is not None:
-                help = ("leave pad away: as many zeros as a window reaches back",)
-                raise Misuse("causal windows have all their zeros in front", help=help)
+                help = ("leave pad out: causal windows get as many zeros as they reach back",)
+                raise Misuse("causal windows have all their zeros at the front", help=help)
             ends = (dilation * (width - 1), ZERO)
         return cls(width, given.get("stride") or stride, dilation, *ends)
 
@@ -117,7 +117,7 @@ def pool_configure(glyph: str) -> Callable[[Use], Attrs]:
     def configure(use: Use) -> Attrs:
         if use.axes is None:
             help = (f"name it: {glyph}[{use.window_axes()}](k=2)",)
-            raise Misuse(f"{glyph} does not know of which axis", help=help)
+            raise Misuse(f"{glyph} does not know along which axis", help=help)
         axes = sorted(use.named_axes())
         numbers = Cutting.of(use, use.own["k"], stride=use.own["k"])
         return configure_windows(use, [numbers] * len(axes), axes)

@@ -29,7 +29,7 @@ def forward(x: Expr, *, axis: int, range: object) -> Expr:
 CONVENTIONS: Final = (
     Convention(
         "tie",
-        "of equal numbers the first is taken",
+        "ties go to the first element",
         "x -> argmax : i\ni -> onehot",
         {"x [D]": (1.0, 3.0, 3.0)},
         (0.0, 1.0, 0.0),
@@ -56,7 +56,7 @@ OP: Final = Op(
     brackets="axes",
     outputs=("ids",),
     conventions=CONVENTIONS,
-    meaning="the place of the largest of the last axis, or the one in brackets; of equal ones the "
+    meaning="the index of the largest along the last axis, or the one in brackets; ties go to the "
     "first",
     formula="i = argmax_j X[.., j]",
     gradient="none: integers have no gradient",

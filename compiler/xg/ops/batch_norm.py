@@ -175,7 +175,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "empty axis",
-        "no rows give no rows",
+        "an empty batch gives an empty batch",
         "x -> BN",
         {"x [B, C]": ()},
         (),

@@ -39,7 +39,7 @@ OP: Final = Op(
     forward=forward,
     limits=limits,
     configure=configure,
-    meaning="draws 1 with probability p and else 0, as dropout its mask; without a seed p",
+    meaning="draws 1 with probability p, else 0; without a seed, p",
     formula="Y[i, ...] = 1 with probability p, else 0",
     gradient="none: nothing is learned",
     source="the 2²⁴ steps of dropout's mask (ADR 0221)",

@@ -97,7 +97,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "kink",
-        "of logits, 0 is an ordinary point and 1,000 overflows nowhere",
+        "with logits, 0 is an ordinary point and 1,000 does not overflow",
         "y -> BCE(sum, logits)<-t",
         {"y [B]": (0.0, 1000.0, -1000.0), "t [B]": (0.0, 0.0, 1.0)},
         math.log(2) + 2000,

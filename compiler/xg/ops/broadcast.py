@@ -49,7 +49,7 @@ def _fit(use: Use, shape: Shape, wanted: Shape) -> tuple[int, ...]:
         help = (f"say which axis is which: {maps}",)
         raise Misuse(f"BC can {change} in more than one way", help=help)
     raise Misuse(
-        f"BC cannot {change} by new axes alone", help=("it keeps every axis and adds some",)
+        f"BC cannot {change} by only adding axes", help=("it keeps every axis and adds some",)
     )
 
 
@@ -81,7 +81,7 @@ def _axes_by_letter(use: Use, shape: Shape, source: Sequence[Sequence[Axis]]) ->
     dims: dict[str, Dim] = {}
     for group, dim in zip(source, shape, strict=True):
         if len(group) != 1:
-            raise Misuse("BC keeps the axes it repeats: groups belong behind its arrow")
+            raise Misuse("BC keeps the axes it repeats: groups belong after its arrow")
         name = group[0].name
         if group[0].size is not None:
             raise Misuse(f"BC knows the size of {name}: sizes belong to new axes")

@@ -24,7 +24,7 @@ def configure(use: Use) -> Attrs:
     axes = tuple(sorted(named))
     if not axes or axes != tuple(range(-1 - len(axes), -1)):
         help = _in_order(use, axes)
-        raise Misuse("conv works along the axes in front of the last, its channels", help=help)
+        raise Misuse("conv works along the axes before the last, its channels", help=help)
     if named != axes:
         help = f"name them as {use.spell(shape)} has them, and so the widths of the kernel: "
         other = "conv has its axes in another order than its operand"
@@ -58,7 +58,7 @@ def _refuse_channels(use: Use, along: int, groups: Dim) -> None:
         help = _of_elsewhere(along)
         if kernel[-1] * groups == shape[-1]:
             meant = use.spell((*kernel[:-2], kernel[-1], kernel[-2]))
-            help = f"the channels that go in are in front of those that go out: {meant}"
+            help = f"the channels that go in are before those that go out: {meant}"
         raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes, (help,))
     if _as_torch_has_it(use, groups):
         notes = {1: f"this is {use.spell(kernel)}"}
@@ -210,7 +210,7 @@ OP: Final = Op(
     brackets="axes",
     facts=facts,
     conventions=CONVENTIONS,
-    meaning="convolves along the axes in brackets, which stand before the channels, with a kernel "
+    meaning="convolves along the axes in brackets, which go before the channels, with a kernel "
     "K [k, .., C/groups, D], the widths in their order; pad zeros are at both ends of each, or if "
     "causal all in front",
     formula="Y[.., j, :] = Σ_i X[.., j·stride + i·dilation - pad, :] K[i] + b",

@@ -174,7 +174,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "infinity",
-        "logits of 1,000 overflow nowhere, and a target of logit -inf costs inf",
+        "logits of 1,000 do not overflow, and a target of logit -inf costs inf",
         "z -> CE(sum)<-t",
         {"z [B, V]": ((-1000.0, 0.0), (-math.inf, 0.0)), "t [B] in V": (0, 0)},
         math.inf,

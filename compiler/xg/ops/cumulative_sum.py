@@ -29,7 +29,7 @@ def adjoint(dy: Expr, *, axis: int, backwards: bool = False) -> tuple[Expr]:
 CONVENTIONS: Final = (
     Convention(
         "empty axis",
-        "sums of no numbers are no numbers",
+        "an empty axis gives an empty result",
         "x -> cumsum[D]",
         {"x [D]": ()},
         (),
@@ -38,7 +38,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "half type",
-        "sums are made in float32, and rounded once",
+        "sums are computed in float32, and rounded once",
         "x -> cumsum[D] -> pick[D](4095)",
         {"x [D]": (1.0,) * 4096},
         4096.0,
@@ -59,7 +59,7 @@ OP: Final = Op(
     keeps_shape=True,
     adjoint=adjoint,
     conventions=CONVENTIONS,
-    meaning="each position of the axis in brackets, with all before it added",
+    meaning="running sum along the axis in brackets: each position plus all before it",
     formula="Y[.., i, ..] = Σ_{j ≤ i} X[.., j, ..]",
     gradient="dX[.., i, ..] = Σ_{j ≥ i} dY[.., j, ..]",
     source="Yang et al. 2023: gated linear attention",

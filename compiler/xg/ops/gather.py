@@ -21,7 +21,7 @@ def configure(use: Use) -> Attrs:
         raise Misuse(
             f"gather takes positions of each {use.spell(x.shape[batch:])}",
             {1: f"these are {use.spell(ids.shape)}, not [{use.spell(x.shape[:batch])[1:-1]}, ..]"},
-            (_elsewhere(use, axis) or "repeat the numbers with BC where all take the same",),
+            (_elsewhere(use, axis) or "repeat the numbers with BC if all take the same",),
         )
     length = x.shape[axis]
     if ids.range != length:
@@ -88,7 +88,7 @@ OP: Final = Op(
     brackets="axes",
     pullback=pullback,
     conventions=CONVENTIONS,
-    meaning="takes the positions of the axis in brackets that integers point at; axes in front of "
+    meaning="takes the positions of the axis in brackets that integers point at; axes before "
     "it are those of both",
     formula="Y[b, i, ..] = X[b, ids[b, i], ..]",
     gradient="dX = scatter(dY): the sum of what was taken from a position",

@@ -54,7 +54,7 @@ def describe(attrs: Attrs) -> Description:
 CONVENTIONS: Final = (
     Convention(
         "infinity",
-        "large numbers overflow nowhere",
+        "large numbers do not overflow",
         "x -> GELU",
         {"x [D]": (1000.0, -1000.0, 0.0)},
         (1000.0, 0.0, 0.0),

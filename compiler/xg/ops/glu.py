@@ -23,7 +23,7 @@ def adjoint(dy: Expr, g: Expr, u: Expr) -> tuple[Expr, Expr]:
 CONVENTIONS: Final = (
     Convention(
         "infinity",
-        "large gates overflow nowhere",
+        "large gates do not overflow",
         "g -> GLU<-u",
         {"g [D]": (1000.0, -1000.0), "u [D]": (1.0, 1.0)},
         (1.0, 0.0),

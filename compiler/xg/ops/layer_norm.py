@@ -138,7 +138,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "empty axis",
-        "no numbers give no numbers",
+        "an empty axis gives an empty result",
         "x -> LN",
         {"x [S, D]": ((), ())},
         ((), ()),

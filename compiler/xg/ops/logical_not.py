@@ -30,7 +30,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
-    meaning="turns a mask round: 1 where it is 0, and 0 where it is 1",
+    meaning="inverts a mask: 1 where it is 0, and 0 where it is 1",
     formula="Y = 1 - M",
     gradient="none: integers have no gradient",
     source="padding masks of torch, where 1 hides",

@@ -40,7 +40,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "infinity",
-        "numbers of 1,000 overflow nowhere, and -inf adds nothing",
+        "numbers of 1,000 do not overflow, and -inf adds nothing",
         "x -> logsumexp[D]",
         {"x [D]": (1000.0, 1000.0, -INF)},
         1000.0 + math.log(2.0),
@@ -72,14 +72,14 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "empty axis",
-        "there is no maximum of no numbers to shift by",
+        "an empty axis is an error",
         "x -> logsumexp[D]",
         {"x [D]": ()},
         torch=ROW,
         result="y []",
         refused="at least one position",
         differs="PyTorch gives -inf, the logarithm of 0. A row without numbers is more often a "
-        "wrong shape than a wish.",
+        "wrong shape than intended.",
     ),
     Convention(
         "half type",

@@ -22,7 +22,7 @@ def configure(use: Use) -> Attrs:
             raise Misuse(
                 "matmul needs two axes on both sides",
                 {place: f"{use.spell(shape)} has {len(shape)}"},
-                (f"sums of products over other axes are an operator of yours: `{own[not place]}`",),
+                (f"for sums of products over other axes, define `{own[not place]}`",),
             )
     if first[-1] != second[-2]:
         left, right = use.sizes.fold(first[-1]), use.sizes.fold(second[-2])
@@ -57,7 +57,7 @@ def _line_up_help(use: Use, first: Shape, second: Shape) -> str:
     rest = iter(first[:-2])
     if not all(dim in rest for dim in second[:-2]):
         there = use.spell(first[-len(second) : -2])
-        return f"in front of its last two axes it has to have {there}, as the first operand has"
+        return f"before its last two axes it has to have {there}, as the first operand has"
     return "repeat the operand with BC, so that the new axis is seen in the figure"
 
 
@@ -69,7 +69,7 @@ def _help(use: Use, first: Shape, second: Shape) -> tuple[str, ...]:
         and second[-1] == first[-2]
         and first[:-2] == second[:-2][len(second) - len(first) :]
     ):
-        return ("turn them round: the larger one goes on, … -> •<=…",)
+        return ("swap them: the larger one goes first, … -> •<=…",)
     if first[-1] == second[-1]:
         return ("the second operand fits transposed: <=T(…)",)
     if second[-1] == first[-2] and len(first) == 2:
@@ -78,7 +78,7 @@ def _help(use: Use, first: Shape, second: Shape) -> tuple[str, ...]:
         axes = use.spell(second)
         rest = use.spell(second[:1])
         own = f"op f(x [.., {rest[1:-1]}], w {axes}) = sum{rest}(x * w)"
-        return (f"sums of products over other axes are an operator of yours: `{own}`",)
+        return (f"for sums of products over other axes, define `{own}`",)
     taken = f"it has to be {use.spell((*second[:-2], first[-1], second[-1]))}"
     if first[-2] == second[-2] and len(second) == 2:
         return (f"along {use.axis(first, -2)}: `-> T -> •<=… -> T`; along the last axis {taken}",)
@@ -103,7 +103,7 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
 CONVENTIONS: Final = (
     Convention(
         "empty axis",
-        "a product over no numbers is 0",
+        "a product over an empty axis is 0",
         "a -> •<=b",
         {"a [B, D]": ((), ()), "b [D, 2]": ()},
         ((0.0, 0.0), (0.0, 0.0)),

@@ -48,7 +48,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "half type",
-        "the sum of a mean is made in float32: it may be larger than 65,504",
+        "a mean is summed in float32: the sum may be larger than 65,504",
         "x -> mean[S]",
         {"x [S, D]": ((30000.0, 1.0),) * 4096},
         (30000.0, 1.0),
@@ -68,7 +68,7 @@ OP: Final = Op(
     brackets="axes",
     pullback=pullback,
     conventions=CONVENTIONS,
-    meaning="averages over the axes in brackets, which are gone from the result",
+    meaning="averages over the axes in brackets, and removes them",
     formula="Y = Σ X / n over the axes named, n positions",
     gradient="dX = dY / n repeated along them",
     source="seed 003: the mean word of a sentence",

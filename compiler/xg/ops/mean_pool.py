@@ -33,7 +33,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "half type",
-        "the sum of a mean is made in float32: it may be larger than 65,504",
+        "a mean is summed in float32: the sum may be larger than 65,504",
         "x -> meanpool[D](4)",
         {"x [D]": (30000.0,) * 4},
         (30000.0,),
@@ -44,7 +44,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "infinity",
-        "padding counts as 0, and in the number that divides",
+        "padding counts as 0, and also in the divisor",
         "x -> meanpool[D](3, stride=1, pad=1)",
         {"x [D]": (3.0, 6.0)},
         (3.0, 3.0),

@@ -22,7 +22,7 @@ def limits(numbers: Mapping[str, float]) -> Misuse | None:
     sigma, mean = numbers["sigma"], numbers["mean"]
     if sigma > 0:
         return None
-    turned = (f"the deviation is in front of the mean: normal[…]({mean:g}, 0)",)
+    turned = (f"the deviation comes before the mean: normal[…]({mean:g}, 0)",)
     help = turned if sigma == 0 and mean > 0 else ("sigma > 0; one number everywhere is fill",)
     return Misuse(f"normal has the deviation {sigma:g}", help=help)
 
@@ -42,7 +42,7 @@ OP: Final = Op(
     forward=forward,
     limits=limits,
     configure=configure,
-    meaning="draws normal numbers, as dropout draws its mask; without a seed each is the mean",
+    meaning="draws normal random numbers; without a seed, each is the mean",
     formula="Y[i, ...] = mean + sigma z, z of deviation 1",
     gradient="none: nothing is learned",
     source="Kingma, Welling 2014",

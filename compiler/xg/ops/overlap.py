@@ -17,8 +17,8 @@ def configure(use: Use) -> Attrs:
     place = use.one_axis("overlap sums windows of one axis", "name it: overlap[S](stride=2)")
     shape = use.types[0].shape
     if place == -1:
-        elements = "the elements of each window are the axis behind it"
-        raise Misuse(f"{use.spell(shape)} has no axis behind the windows", help=(elements,))
+        elements = "the elements of each window are the axis after it"
+        raise Misuse(f"{use.spell(shape)} has no axis after the windows", help=(elements,))
     numbers = Cutting.of(use, shape[place + 1])
     length, count = numbers.length(shape[place]), shape[place]
     if use.target is not None and len(use.target) == len(shape) - 1:
@@ -47,7 +47,7 @@ OP: Final = Op(
     facts=facts,
     pullback=pullback,
     own=OWN,
-    meaning="lays windows, the axis in brackets and their elements behind it, over each other and "
+    meaning="lays windows, the axis in brackets and their elements after it, over each other and "
     "sums; of several lengths that have as many windows the label says which",
     formula="Y[.., p, ..] = Σ X[.., j, i, ..] over j·stride + i·dilation - pad = p",
     gradient="dX = window(dY)",

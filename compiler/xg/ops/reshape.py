@@ -207,7 +207,7 @@ def _map_attrs(
             {n for n in names if names.count(n) > 1}
         )
         raise Misuse(
-            f"R keeps every axis: {', '.join(odd)} stands on one side only or twice",
+            f"R keeps every axis: {', '.join(odd)} is on one side only, or twice",
             help=("BC makes new axes, sum and mean remove some",),
         )
     merged = tuple(product(sizes[axis.name] for axis in group if axis.name) for group in target)

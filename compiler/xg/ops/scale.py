@@ -25,7 +25,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     pullback=lambda attrs: {"x": Term("scale", ("d",), {"c": attrs["c"]})},
-    meaning="times a number",
+    meaning="multiplies by a number",
     formula="Y = c X",
     gradient="dX = c dY",
     source="Vaswani et al. 2017, 3.4",

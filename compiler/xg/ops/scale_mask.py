@@ -25,7 +25,7 @@ def configure(use: Use) -> Attrs:
             raise Misuse(
                 f"SM masks {use.spell(scores.shape)} with {use.spell(mask.shape)}",
                 {1: "the mask must have the shape of the scores"},
-                (f"repeat it, so that the new axis is seen in the figure: {how}",),
+                (f"repeat it, so that the figure shows the new axis: {how}",),
             )
         if mask.range != number(2):
             raise Misuse("SM takes a mask of 0 and 1", {1: "this is not `in 2`"})

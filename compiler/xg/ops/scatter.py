@@ -14,7 +14,9 @@ from xg.ir.use import Attrs, Data, Misuse, Use
 def configure(use: Use) -> Attrs:
     """Return the axis to make, the first axis in brackets, and the length of the new axis."""
     if use.axes is None:
-        raise Misuse("scatter does not know which axes go", help=("name them: scatter[k]<-ids",))
+        raise Misuse(
+            "scatter does not know which axes to remove", help=("name them: scatter[k]<-ids",)
+        )
     x, ids = use.types
     if x.shape[: len(ids.shape)] != ids.shape:
         raise Misuse(

@@ -16,7 +16,7 @@ def adjoint(dy: Expr, y: Expr) -> tuple[Expr]:
 CONVENTIONS: Final = (
     Convention(
         "infinity",
-        "large numbers overflow nowhere",
+        "large numbers do not overflow",
         "x -> sigmoid",
         {"x [D]": (1000.0, -1000.0, 0.0)},
         (1.0, 0.0, 0.5),

@@ -22,7 +22,7 @@ def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
 CONVENTIONS: Final = (
     Convention(
         "infinity",
-        "large numbers overflow nowhere",
+        "large numbers do not overflow",
         "x -> SiLU",
         {"x [D]": (1000.0, -1000.0, 0.0)},
         (1000.0, 0.0, 0.0),

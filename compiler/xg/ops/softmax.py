@@ -57,7 +57,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "infinity",
-        "scores of 1,000 overflow nowhere, and -inf has weight 0",
+        "scores of 1,000 do not overflow, and -inf has weight 0",
         "z -> S",
         {"z [D]": (1000.0, 1000.0, -math.inf)},
         (0.5, 0.5, 0.0),
@@ -97,17 +97,17 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "empty axis",
-        "a row has no maximum without numbers",
+        "an empty axis is an error",
         "z -> S",
         {"z [D]": ()},
         torch="torch.softmax(z, -1)",
         refused="at least one position",
         differs="PyTorch gives a row of no weights. Attention that sees no key at all is more "
-        "often a wrong shape than a wish.",
+        "often a wrong shape than intended.",
     ),
     Convention(
         "half type",
-        "the weights of 4,096 equal scores add up to 1: sums are made in float32",
+        "the weights of 4,096 equal scores add up to 1: sums are computed in float32",
         "z -> S -> sum[D]",
         {"z [D]": (0.0,) * 4096},
         1.0,
@@ -118,7 +118,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "half type",
-        "65,536 equal scores share the weight: the sum of their exponentials is no float16",
+        "65,536 equal scores share the weight: the sum of their exponentials exceeds float16",
         "z -> S -> sum[D]",
         {"z [D]": (0.0,) * 65536},
         1.0,

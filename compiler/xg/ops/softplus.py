@@ -17,7 +17,7 @@ def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
 CONVENTIONS: Final = (
     Convention(
         "infinity",
-        "large numbers overflow nowhere, and small results stay exact",
+        "large numbers do not overflow, and small results stay exact",
         "x -> softplus",
         {"x [D]": (1000.0, -1000.0, -40.0)},
         (1000.0, 0.0, math.log1p(math.exp(-40.0))),

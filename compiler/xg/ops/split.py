@@ -23,7 +23,7 @@ def configure(use: Use) -> Attrs:
     if len(axes) != 1:
         listed = ", ".join(use.spell(target) for target in targets)
         same = any(one == other for one, other in pairwise(targets))
-        help = ("a name without a shape takes that of the next one: say the shape of each",)
+        help = ("a name without a shape takes the next one's: write the shape of each",)
         raise Misuse(
             f"split cannot cut {use.spell(shape)} into {listed}", help=help if same else ()
         )

@@ -14,7 +14,7 @@ OP: Final = Op(
     forward=stop,
     keeps_shape=True,
     pullback=lambda attrs: {},
-    meaning="its operand, through which no gradient goes back",
+    meaning="its operand, with no gradient through it",
     formula="Y = X",
     gradient="none: it counts as a constant",
     source="torch.Tensor.detach; jax.lax.stop_gradient",

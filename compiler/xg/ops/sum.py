@@ -43,7 +43,7 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "half type",
-        "sums are made in float32, and rounded once",
+        "sums are computed in float32, and rounded once",
         "x -> sum[S]",
         {"x [S, D]": ((1.0, 1.0),) * 4096},
         (4096.0, 4096.0),
@@ -74,7 +74,7 @@ OP: Final = Op(
     brackets="axes",
     pullback=pullback,
     conventions=CONVENTIONS,
-    meaning="sums over the axes in brackets, which are gone from the result",
+    meaning="sums over the axes in brackets, and removes them",
     formula="Y = Σ X over the axes named",
     gradient="dX = dY repeated along them",
     source="seed 001, 4.3.8",

@@ -50,7 +50,7 @@ def _axes(x: Expr) -> list[int]:
 CONVENTIONS: Final = (
     Convention(
         "tie",
-        "of equal numbers the first come first, and take the gradient",
+        "ties go to the first elements, which take the gradient",
         "x -> topk(2) : v, ids\nx -> gather[D]<-ids",
         {"x [D]": (1.0, 3.0, 3.0, 3.0)},
         (3.0, 3.0),

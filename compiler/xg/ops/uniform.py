@@ -42,7 +42,7 @@ OP: Final = Op(
     forward=forward,
     limits=limits,
     configure=configure,
-    meaning="draws numbers between two, as dropout draws its mask; without a seed their mean",
+    meaning="draws random numbers between two bounds; without a seed, their mean",
     formula="Y[i, ...] = low + (high - low) u, 0 <= u < 1",
     gradient="none: nothing is learned",
     source="the 2²⁴ steps of dropout's mask (ADR 0221)",

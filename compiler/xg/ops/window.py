@@ -19,7 +19,7 @@ def configure(use: Use) -> Attrs:
     """`axes` counted from the end, and the windows of each."""
     if use.axes is None:
         help = (f"name it: window[{use.window_axes()}](k=3)",)
-        raise Misuse("window does not know of which axis", help=help)
+        raise Misuse("window does not know along which axis", help=help)
     axes = sorted(use.named_axes())
     return configure_windows(use, [Cutting.of(use, use.own["k"])] * len(axes), axes, new=True)
 

@@ -10,5 +10,5 @@ class NoPackage(Problem):
 
     code = "XG0520"
     title = "this needs a package of xg that is not installed: none provides `{service}`"
-    fix = "install the whole wheel of xg again: it has every package"
+    fix = "install xg again: its wheel has every package"
     service: str

@@ -18,7 +18,7 @@ class PlanMisfit(ProblemAt):
     title = "{name} is {shape}, but the plan says {written}"
     label = "here {written}"
     also = (("declared", "here {shape}"),)
-    fix = "a plan divides the dims of a value by mesh axes; `_` is whatever stands there"
+    fix = "a plan divides the dims of a value by mesh axes; `_` is any dim"
     name: str
     written: str
     shape: str
@@ -32,7 +32,7 @@ class PlacedTwice(ProblemAt):
     title = "{name} is placed twice over {axis}"
     label = "by {plans[1]}"
     also = (("first", "by {plans[0]}, differently"),)
-    fix = "plans join where they speak of different mesh axes: both speak of {axis}"
+    fix = "plans combine if they use different mesh axes: both use {axis}"
     name: str
     axis: str
     plans: tuple[str, str]
@@ -49,7 +49,7 @@ class PlanOfNothing(Problem):
     of: tuple[str, ...]
 
     def helps(self) -> tuple[str, ...]:
-        help = f"it is of {', '.join(self.of)}" if self.of else "it has no lines"
+        help = f"it is for {', '.join(self.of)}" if self.of else "it has no lines"
         return (help,)
 
 
@@ -66,11 +66,11 @@ class RowMisfit(ProblemAt):
     """A line that shares the rounds of a row among stages, where there is no such row."""
 
     code = "XG0316"
-    title = "{block} has no row of calls {name} {written}"
+    title = "{block} has no repeat {name} {written}"
     label = "shared among stages"
     fix = (
-        "a row is written `N_L × Layer as layers`, and shared as `layers [N_L/N_P]`",
-        "it has to be in the block that is compiled",
+        "write the repeat as `N_L × Layer as layers`, and share it as `layers [N_L/N_P]`",
+        "it must be in the block that is compiled",
     )
     name: str
     block: str
@@ -83,8 +83,8 @@ class OneRowOnly(ProblemAt):
     code = "XG0317"
     title = "{name} is shared among stages too"
     label = "and here"
-    also = (("first", "a row is shared here"),)
-    fix = "a pipeline is along one row of calls, over one mesh axis"
+    also = (("first", "a repeat is shared here"),)
+    fix = "a pipeline shares one repeat, over one mesh axis"
     name: str
     first: Span
 
@@ -94,7 +94,7 @@ class ScheduleOfNothing(ProblemAt):
 
     code = "XG0321"
     title = "{block} has no stages under this plan, so there is nothing to schedule"
-    fix = "share a row of calls among the ranks of a mesh axis: `layers [N_L/N_P]`"
+    fix = "share a repeat among the ranks of a mesh axis: `layers [N_L/N_P]`"
     block: str
 
 
@@ -113,8 +113,8 @@ class PartsInTurns(ProblemAt):
     """Microbatches that cannot go round in groups of one for each rank."""
 
     code = "XG0323"
-    title = "{parts} microbatches do not go round {axis} = {ranks} ranks in groups"
-    fix = "where a rank has several stages, their number is a multiple of that of the ranks"
+    title = "{parts} microbatches do not divide into groups of {axis} = {ranks} ranks"
+    fix = "if ranks have several stages, the number of microbatches is a multiple of {ranks}"
     parts: int
     axis: str
     ranks: int
@@ -125,7 +125,7 @@ class UnknownRounds(ProblemAt):
 
     code = "XG0319"
     title = "{count} has no number"
-    label = "this many rounds are shared among stages"
+    label = "this many repetitions are shared among stages"
     fix = "give it one: --set {count}=4, or dim {count} = 4 in the file"
     count: str
 
@@ -143,9 +143,9 @@ class StageOfCall(ProblemAt):
     """A stage that reads a parameter of a call which another stage makes."""
 
     code = "XG0318"
-    title = "{name} belongs to a call that stage {stage} of the pipeline does not make"
-    label = "the stages of this row"
-    fix = "declare the parameter in the block itself, and give it to the call"
+    title = "{name} belongs to a call that stage {stage} of the pipeline does not run"
+    label = "the stages of this repeat"
+    fix = "declare the parameter in the block itself, and pass it to the call"
     name: str
     stage: int
 
@@ -154,10 +154,10 @@ class StatisticOfStages(ProblemAt):
     """A running statistic on several stages of a pipeline, which would move it differently."""
 
     code = "XG0325"
-    title = "{name} is on stages {places} of the pipeline, and each would move its own"
-    label = "the stages of this row"
+    title = "{name} is on stages {places} of the pipeline, and each would update its own"
+    label = "the stages of this repeat"
     also = (("declared", "a running statistic"),)
-    fix = "give each stage statistics of its own: calls of different names, `Layer as first`"
+    fix = "give each stage its own statistics: calls with different names, `Layer as first`"
     name: str
     places: str
     declared: Span
@@ -170,7 +170,7 @@ class CannotPad(ProblemAt):
     title = "{size} cannot be padded: {reason}"
     fix = (
         "{way}",
-        "pads change nothing in a table, in columns of a product, and in the classes of CE",
+        "padding is safe in a table, in the columns of a product, and in the classes of CE",
     )
     size: str
     reason: str

@@ -121,7 +121,7 @@ def gather(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
         of_batch = shared < batch - rank
         fits = (shard(shared), CONSTANT) if of_batch else (REPLICATED, CONSTANT)
         if table.state not in fits:
-            raise IllTyped("rows of a table meet a part of the ids", expr, [0])
+            raise IllTyped("the rows of the table are cut, and so are the ids", expr, [0])
         return shard(ids.state.axis - inner)
     _require_constant(expr, ids, 1)
     if table.state.kind == "S" and table.state.axis < -inner:
@@ -159,7 +159,7 @@ def pick(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
         axis = x.state.axis + 1 if x.state.kind == "S" else ids.state.axis
         fits = x.state in (shard(axis - 1), CONSTANT) and ids.state in (shard(axis), CONSTANT)
         if not fits:
-            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
+            raise IllTyped("the rows are cut, but the ids are whole", expr, (0, 1))
         return shard(axis)
     return x.state
 
@@ -171,7 +171,7 @@ def place(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
         axis = values.state.axis if values.state.kind == "S" else ids.state.axis
         ready = values.state == shard(axis) or values.can_be_cut(axis)
         if not ready or ids.state not in (shard(axis), CONSTANT):
-            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
+            raise IllTyped("the rows are cut, but the ids are whole", expr, (0, 1))
         return shard(axis - 1)
     return values.state
 
@@ -198,7 +198,7 @@ def _cut_along(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState | None:
         if arg.state.kind != "S" and not arg.can_be_cut(axis)
     ]
     if wrong:
-        raise IllTyped("one part meets the whole of another", expr, wrong)
+        raise IllTyped("one operand is cut, and another is whole", expr, wrong)
     return shard(axis)
 
 
@@ -206,7 +206,7 @@ def _uniform_state(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """The state of something made of values that are the same everywhere."""
     kinds = {arg.state.kind for arg in args}
     if "M" in kinds:
-        raise IllTyped("a maximum of one part", expr, _places(args, "M"))
+        raise IllTyped("an operand is the maximum of one part", expr, _places(args, "M"))
     if "P" in kinds:
         raise IllTyped("one term of a sum", expr, _places(args, "P"))
     if {"I", "R"} <= kinds:
@@ -235,7 +235,7 @@ def _factor(expr: Expr, args: Sequence[PlacedArgument], places: Sequence[int]) -
         others = [p for p in range(len(args)) if p not in partial]
         wrong = [p for p in others if args[p].state not in (REPLICATED, CONSTANT)]
         if wrong:
-            raise IllTyped("one term of a sum meets a part", expr, wrong)
+            raise IllTyped("a partial sum meets a cut operand", expr, wrong)
         return PARTIAL
     return _cut_along(expr, args) or _uniform_state(expr, args)
 
@@ -245,7 +245,7 @@ def _where(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     values = [arg for arg in args[1:] if not is_zero(arg.expr)]
     if values and all(arg.state == PARTIAL for arg in values):
         if args[0].state not in (REPLICATED, CONSTANT):
-            raise IllTyped("one term of a sum meets a part", expr, [0])
+            raise IllTyped("a partial sum meets a cut operand", expr, [0])
         return PARTIAL
     return _cut_along(expr, args) or _uniform_state(expr, args)
 
@@ -293,7 +293,7 @@ def _contract(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
         if arg.state.kind != "S" and not _can_combine(arg, letters[place], letter)
     ]
     if wrong:
-        raise IllTyped("one part meets the whole of another", expr, wrong)
+        raise IllTyped("one operand is cut, and another is whole", expr, wrong)
     return shard(out.index(letter) - len(out)) if letter in out else PARTIAL
 
 
@@ -325,7 +325,7 @@ def _transpose(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 
 def _kept(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if args[0].state.kind == "M":
-        raise IllTyped("a maximum of one part", expr, [0])
+        raise IllTyped("an operand is the maximum of one part", expr, [0])
     return args[0].state
 
 
@@ -333,19 +333,19 @@ def _concat(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     axis = expr.typed_attr("axis", int)
     joined = [p for p, arg in enumerate(args) if arg.state == shard(axis)]
     if joined:
-        raise IllTyped("the axis along which parts are joined is cut", expr, joined)
+        raise IllTyped("the axis that is joined is cut", expr, joined)
     return _sum_of(expr, args)
 
 
 def _stretch(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if args[0].state == shard(expr.typed_attr("axis", int)):
-        raise IllTyped("the axis of which a stretch is taken is cut", expr, [0])
+        raise IllTyped("the axis that is sliced is cut", expr, [0])
     return _kept(expr, args)
 
 
 def _running_sum(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if args[0].state == shard(expr.typed_attr("axis", int)):
-        raise IllTyped("the axis along which sums run is cut", expr, [0])
+        raise IllTyped("the axis of the running sum is cut", expr, [0])
     return _kept(expr, args)
 
 

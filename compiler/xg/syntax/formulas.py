@@ -467,7 +467,7 @@ _JOINED: Final = re.compile(r"(\|\|?|&&?|,|\bor\b|\band\b|\bif\b)")
 _PART: Final = re.compile(r"(?:(\w+) ?={1,2} ?)?(\w+)")
 _ONE: Final = "a node has one guard, which names one option"
 _ALONE: Final = "a guard is an option and its word, without quotes and parentheses"
-_WORDS: Final = "`|` stands between the words of a guard"
+_WORDS: Final = "`|` goes between the words of a guard"
 
 
 class Guard(NamedTuple):

@@ -236,7 +236,7 @@ def _chained_comparison(stop: Stop) -> Repair | None:
         return None
     first, sign, middle = (part.strip() for part in before.groups())
     meant = f"and({first} {sign} {middle}, {middle} {stop.sign} {last[0].strip()})"
-    reason = "comparisons are joined by a function"
+    reason = "use a function to join comparisons"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 
 

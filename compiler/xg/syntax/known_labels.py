@@ -19,8 +19,8 @@ SIGNS = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "MINUS", "SLASH", "CARET"
 UNATTACHED = {"MINUS", "SLASH", "CARET"}  # signs that are no operators
 _ABOVE = 4_000  # characters of a block that are looked at for shapes
 _NODE = {"NAME", "RPAR", "RSQB"}  # that a node or its label may end with
-_NO_OPERATOR = "is no operator of a chain, as `+`, `*` and `@` are"
-_AT_END = "a chain has its name at its end"
+_NO_OPERATOR = "is not an operator of a chain, unlike `+`, `*` and `@`"
+_AT_END = "the name of a chain goes at its end"
 
 
 def assigned_chain(stop: Stop) -> Repair | None:
@@ -37,7 +37,7 @@ def assigned_chain(stop: Stop) -> Repair | None:
         meant: tuple[str, ...] = (f"write `{front} : {rest}`",)
     else:
         if state := re.match(r"next\s+(\w+)$", front):
-            reason = "`next` gives a state its value by `=`"
+            reason = "`next` sets a state with `=`"
             return Repair(errors.ShapeElsewhere(stop.here, reason, f"next {state[1]} = {rest}"))
         front = front.rpartition(".")[2]
         declares = re.match(r"param\b|.*\bParameter\b", rest)
@@ -71,7 +71,7 @@ def _assigned_state(stop: Stop, state: str, formula: str) -> errors.AssignedChai
     named = formula.isidentifier()
     steps = () if named else _written(formula, f" : {state}_1", stop)
     last = f"write `next {state} = {formula if named else f'{state}_1'}`"
-    reason = f"`next` says what the state {state} becomes"
+    reason = f"`next` sets the state {state}"
     return errors.AssignedChain(stop.here, (*steps, last), reason)
 
 
@@ -103,7 +103,7 @@ def _written(formula: str, label: str, stop: Stop) -> tuple[str, ...]:
         return (f"write `{chain}{label}`",)
     if defined := own_operator(formula, stop):
         return (f"define it, `{defined[0]}`, and write `{defined[1]}{label}`",)
-    return (f"write its steps, each behind an arrow: `x -> f -> g{label}`",)
+    return (f"write its steps, each after an arrow: `x -> f -> g{label}`",)
 
 
 def infix_in_chain(stop: Stop) -> Repair | None:
@@ -151,7 +151,7 @@ def _added_to(stop: Stop) -> Repair | None:
     if not front.isidentifier():
         return None
     formula = f"{front} {stop.sign} ({behind[1:].strip()})"
-    reason = f"a name is made once: what becomes of {front} has a name of its own"
+    reason = f"a name is defined once: the new value of {front} needs its own name"
     return Repair(errors.AssignedChain(stop.here, _written(formula, f" : {front}_2", stop), reason))
 
 
@@ -258,7 +258,7 @@ def chain_in_a_node(stop: Stop) -> Repair | None:
         return None  # it is not closed
     inside = behind[: depths.index(-1)].strip()
     meant = f"({opened[2].strip()} -> {inside} -> {opened[1]})"
-    reason = f"{opened[1]}(…) holds operands and numbers, no chain"
+    reason = f"{opened[1]}(…) takes operands and numbers, not a chain"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 
 
@@ -270,7 +270,7 @@ def _called_along(stop: Stop) -> Repair | None:
     if stop.token.type != "NAME" or not block:
         return None
     meant = f"{stop.span(block).text} over {stop.span(axis).text}"
-    reason = "a block is called along an axis by `over`"
+    reason = "use `over` to loop over an axis"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("OVER",), drop=True)
 
 
@@ -282,13 +282,13 @@ def _name_without_colon(stop: Stop) -> Repair | None:
         return None
     shape = re.match(r"\[[^\]]*\]", stop.line[1])
     if stop.here.text == "else":
-        reason = "an `if` has no `else`: one of two nodes is an option"
+        reason = "an `if` has no `else`: choose between two nodes with an option"
         first, other = re.search(r"->\s*(\w+)\s+if\b", front), re.match(r"\w+", stop.line[1])
         nodes = f"{first[1] if first else 'tanh'} | {other[0] if other else 'ReLU'}"
         meant = f"option either = {nodes}` and `-> either"
         return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
     meant = f"{front[front.rindex('->') :]} : {stop.here.text} {shape[0] if shape else ''}".rstrip()
-    reason = "the name of an edge has a colon before it"
+    reason = "write a colon before the name of an edge"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("COLON",))
 
 
@@ -297,11 +297,11 @@ def _shape_for_a_node(stop: Stop) -> Repair | None:
     if stop.token.type != "LSQB" or not stop.previous or stop.previous.type != "ARROW":
         return None
     if position := re.match(r"(-?\d+)\s*\]", stop.line[1]):
-        reason = "positions are taken by slice, one of them by pick"
+        reason = "use slice to take positions, or pick to take one"
         return Repair(errors.ShapeElsewhere(stop.here, reason, f"-> pick[S]({position[1]})"))
     shape = re.match(r"([^\]]*\])(\s*:\s*(\w+))?", stop.line[1])
     meant = f": {shape[3] or 'NAME'} [{shape[1]}" if shape else ": NAME [B, D]"
-    reason = "a shape is no step: it stands behind the name of an edge"
+    reason = "a shape is not a step: it goes after the name of an edge"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 
 
@@ -310,7 +310,7 @@ def _shape_before_name(stop: Stop) -> Repair | None:
     shape = re.search(r":\s*(\[[^\]]*\])$", stop.line[0])
     if stop.token.type != "NAME" or not shape:
         return None
-    reason = "the name of an edge stands before its shape"
+    reason = "the name of an edge goes before its shape"
     return Repair(errors.ShapeElsewhere(stop.here, reason, f": {stop.here.text} {shape[1]}"))
 
 
@@ -320,7 +320,7 @@ def _shape_in_parentheses(stop: Stop) -> Repair | None:
     if stop.token.type != "LPAR" or "LSQB" not in stop.expected or not (name and axes):
         return None
     meant = f": {name[1]} [{axes[0]}]"
-    return Repair(errors.ShapeElsewhere(stop.here, "a shape stands in brackets", meant))
+    return Repair(errors.ShapeElsewhere(stop.here, "a shape goes in brackets", meant))
 
 
 def _shape_at_the_head(stop: Stop) -> Repair | None:
@@ -330,7 +330,7 @@ def _shape_at_the_head(stop: Stop) -> Repair | None:
         return None
     if "LPAR" not in stop.expected or "->" in stop.line[0]:
         return None
-    reason = "a chain begins with a name alone: the shape is known where the name is made"
+    reason = "a chain begins with a name only: its shape is set where the name is defined"
     meant = f"{stop.line[0].partition('[')[0].strip()} -> {stop.line[1]}"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 
@@ -368,7 +368,7 @@ def _bars(stop: Stop) -> Repair | None:
     defined = own_operator(f"abs({inner})", stop) if attached or not front else None
     define, chain = defined or ("op f(x) = abs(x)", "-> f")
     meant = f"{front}({chain})" if attached else f"{chain} {rest}" if defined else chain
-    fault = "begins an absolute value, which is a function of an operator of yours"
+    fault = "begins an absolute value, which needs an op of your own"
     return Repair(errors.InfixInChain(stop.here, "", "", meant, define, fault))
 
 
@@ -377,12 +377,12 @@ def _bare_point(stop: Stop) -> Repair | None:
     if stop.here.text != ".":
         return None
     before, behind = stop.previous, stop.following
-    reason = "a point of a number has digits on both sides"
+    reason = "a decimal point needs digits on both sides"
     if before and before.type == "NUMBER" and before.end == stop.token.start:
         digits = stop.span(before).text
         sizes = stop.opening is not None and stop.opening.type == "LSQB"
         if sizes or (stop.statement and stop.statement.type in ("DIM", "MESH")):
-            reason, meant = "a size is a whole number", digits
+            reason, meant = "a size is an integer", digits
         else:
             meant = f"{digits}.0"
         return Repair(errors.ShapeElsewhere(stop.here, reason, meant), drop=True)
@@ -400,7 +400,7 @@ def _words_by_commas(stop: Stop) -> Repair | None:
     if listed is None:
         return None
     words = " | ".join(re.findall(r"\w+", listed[2]))
-    reason = "`|` stands between the words of an option"
+    reason = "`|` goes between the words of an option"
     last = stop.span(stop.previous)
     return Repair(errors.ShapeElsewhere(last, reason, f"option {listed[1]} = {words}"))
 

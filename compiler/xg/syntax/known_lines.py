@@ -27,12 +27,12 @@ _ELSEWHERE: Final = {
 _SHAPED: Final = re.compile(r"\w+\s*\[[^\]\n]*\](\s*in\s+\w+|\s*frozen)*$")
 _HEAD: Final = re.compile(r'\w+\s*("[^"]*"\s*)?\(')
 _BY_NAME: Final = (
-    "an expression knows axes by their names: what has an axis less is repeated along it",
+    "an expression finds axes by name: an operand without one is repeated along it",
     "op f(x [.., S, D], s [.., S]) = x * s",
 )
 _FUNCTION: Final = re.compile(r"(\w+\([^()]*\))\s*(?::\s*return\s|=)\s*(.+)")
 _RETURN: Final = (
-    "the head names the outputs; a line makes one where it ends in its name: `-> tanh : Y`"
+    "the signature names the outputs; a line computes one if it ends in its name: `-> tanh : Y`"
 )
 _SIGNS: Final = {"STAR", "SLASH", "PLUS", "MINUS", "CARET", "MUL", "ADD", "AT"}
 _NEW_AXES: Final = ("BC", "fill", "normal", "uniform", "bernoulli")  # what their brackets list
@@ -113,7 +113,7 @@ def bare_shape(stop: Stop) -> Repair | None:
         return None
     if stop.opening or not _SHAPED.fullmatch(front) or not stop.reader.awaits("statement"):
         return None
-    reason = "a parameter is declared by `param`"
+    reason = "declare a parameter with `param`"
     return Repair(errors.ShapeElsewhere(stop.here, reason, f"param {front}"))
 
 
@@ -126,7 +126,7 @@ def shape_of_a_declaration(stop: Stop) -> Repair | None:
     name, axes = re.search(r"(\w+)$", front[-_PORT:]), re.match(r"[^()]*(?=\))", behind)
     if name is None or axes is None:
         return None
-    reason = "a shape stands in brackets"
+    reason = "a shape goes in brackets"
     return Repair(errors.ShapeElsewhere(stop.here, reason, f"{name[1]} [{axes[0]}]"))
 
 
@@ -140,13 +140,15 @@ def outputs_of_a_head(stop: Stop) -> Repair | None:
         return Repair(errors.ShapeElsewhere(stop.here, reason, f"-> Y [{shape}]"), ("NAME",))
     if arrived and "ports" in stop.reader.choices and kind == "LPAR":
         meant = f"-> {behind.partition(')')[0]}"
-        reason = "outputs stand behind the arrow without parentheses"
+        reason = "outputs follow the arrow without parentheses"
         return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
     closed = stop.previous is not None and stop.previous.type == "RPAR"
     if kind == "LBRACE" and closed and "ARROW" in stop.expected and front.startswith("block"):
         shape = re.search(r"\[[^\]]*\]", front)
         meant = f"{front} -> Y {shape[0] if shape else '[B, D]'} {{"
-        return Repair(errors.ShapeElsewhere(stop.here, "a head names what leaves the block", meant))
+        return Repair(
+            errors.ShapeElsewhere(stop.here, "a signature names the outputs of the block", meant)
+        )
     return None
 
 
@@ -164,7 +166,7 @@ def _colon_in_brackets(stop: Stop) -> Repair | None:
     if value is None:
         return None  # it is not closed
     meant = f"{stop.span(before).text}={value[1].strip()}"
-    reason = "what belongs to a name in brackets stands behind `=`"
+    reason = "the size of a name in brackets goes after `=`"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("EQUAL",), drop=True)
 
 
@@ -202,7 +204,7 @@ def _positions_in_brackets(stop: Stop) -> Repair | None:
         meant = f"slice[{axis}]({start or 0}, {last})"
     if stop.statement is not None and stop.statement.type == "OP":
         return Repair(errors.ShapeElsewhere(stop.here, *_BY_NAME))
-    reason = "positions are taken by slice, one of them by pick"
+    reason = "use slice to take positions, or pick to take one"
     attached = re.search(r"<[-=]\s*(\w+)\[[^\[\]]*$", stop.line[0])
     name = attached or re.match(r"(\w+)(?=\[)", stop.line[0])
     chain = f"{name[1] + ' ' if name else ''}-> {meant}"
@@ -244,9 +246,9 @@ def _formula_as_axis(stop: Stop) -> Repair | None:
         block = text[max(0, text.rfind("\nblock", 0, opening.start)) : opening.start]
         states = re.findall(r"^[ \t]*state\b.*", block, re.M)
         if re.fullmatch(r"\w+ ?- ?1", formula) and any(node[0] in each for each in states):
-            reason = "a round finds the state as the one before left it"
+            reason = "a round starts with the state of the previous round"
             return Repair(errors.ShapeElsewhere(span, reason, node[0]))
-        reason = "positions are taken by slice, one of them by pick"
+        reason = "use slice to take positions, or pick to take one"
         meant = f"{node[0]} -> pick[S]({formula})"
         return Repair(errors.ShapeElsewhere(span, reason, meant))
     name = next(name for name in _free_names() if not re.search(rf"\b{name}\b", text))
@@ -270,7 +272,7 @@ def _list_of_peers(stop: Stop) -> Repair | None:
     peers = re.match(r"([\w., ]+)\](\s*->.*)", stop.line[1])
     if peers is None:
         return None
-    reason = "several values begin a chain with commas, without brackets"
+    reason = "separate the values before a chain with commas, without brackets"
     return Repair(errors.ShapeElsewhere(stop.here, reason, f"{peers[1]}{peers[2]}"))
 
 
@@ -291,13 +293,13 @@ def _number_as_node(stop: Stop) -> Repair | None:
         return _of_a_number(stop.span(before), f"{number} {stop.sign} x")
     if token.type not in ("COLON", "ARROW", "_NL", "RBRACE"):
         return None
-    reason = "a number is no node of a chain: scale multiplies by one"
+    reason = "a number is not a node of a chain: multiply with scale"
     return Repair(errors.ShapeElsewhere(stop.span(before), reason, f"-> scale({number})"))
 
 
 def _of_a_number(span: Span, formula: str) -> Repair:
     """A formula of a number as an operator of one's own."""
-    fault = "is no node of a chain: a number stands in an operator of your own"
+    fault = "is not a node of a chain: use the number in an op of your own"
     define = f"op f(x) = {formula}"
     return Repair(errors.InfixInChain(span, "", "", "-> f", define=define, fault=fault))
 
@@ -311,7 +313,7 @@ def _times_as_a_letter(stop: Stop) -> Repair | None:
     if not number and not re.search(r"->\s*\w+$", stop.line[0]):
         return None
     meant = f"{stop.span(before).text} × {stop.span(behind).text}"
-    reason = "a row of calls is written `×`, or `*` from the keyboard"
+    reason = "write a repeat with `×` or `*`"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("STAR",), drop=True)
 
 
@@ -322,7 +324,7 @@ def _frozen_synonym(stop: Stop) -> Repair | None:
     if "FROZEN" not in stop.expected or word not in words:
         return None
     name = re.search(r"\w+\s*\[[^\]]*\]$", front)
-    reason = "a parameter or an input that is not learned is `frozen`"
+    reason = "to not train a parameter or input, write `frozen`"
     meant = f"{name[0] if name else ''} frozen".lstrip()
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("FROZEN",), drop=True)
 
@@ -339,7 +341,7 @@ def _next_of_several(stop: Stop) -> Repair | None:
         return None
     pairs = zip(states, edges, strict=True)
     meant = f"next {', '.join(f'{state} = {edge}' for state, edge in pairs)}"
-    reason = "`next` gives each state its own value"
+    reason = "`next` sets one state per line"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 
 
@@ -389,7 +391,7 @@ def _kind(word: str) -> str:
 
 
 _REASONS: Final = {
-    "": "numbers are floats, and no word says so",
+    "": "numbers are floats by default",
     " in V": "integers are declared by their range, 0 to V-1",
     " in 2": "a mask is declared by its range, 0 or 1",
 }
@@ -442,7 +444,7 @@ def _times_between_axes(stop: Stop) -> Repair | None:
     if re.search(r"\sx\s|×|\dx", stop.source.text[opening.end : stop.token.start]):
         return Repair(None, insert, drop=is_sign)  # which was reported at the first of them
     meant = f"[{', '.join(map(str.strip, axes))}]"
-    reason = "axes have commas between"
+    reason = "separate axes with commas"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), insert, drop=is_sign)
 
 
@@ -462,7 +464,7 @@ def _size_behind_a_colon(stop: Stop) -> Repair | None:
     if value is None:
         return None
     meant = f"{stop.span(stop.statement).text} {name[1]} = {value[1]}"
-    problem = errors.ShapeElsewhere(stop.here, "a value is given with `=`", meant)
+    problem = errors.ShapeElsewhere(stop.here, "set a value with `=`", meant)
     return Repair(problem, ("EQUAL",), drop=stop.token.type == "COLON")
 
 
@@ -482,7 +484,7 @@ def _number_of_code(stop: Stop) -> Repair | None:
         digits = stop.span(before).text + groups[0].replace("_", "")
     else:
         return None
-    reason = "a number has decimal digits alone"
+    reason = "a number has decimal digits only"
     return Repair(errors.ShapeElsewhere(stop.here, reason, digits))
 
 
@@ -562,7 +564,7 @@ def _use(stop: Stop) -> Repair | None:
         return Repair(errors.FileBeforeNames(stop.here, meant))
     if stop.statement is not None and '"' not in file:
         return Repair(errors.UnquotedFile(stop.here, f"write `{meant}`"))
-    reason = "names are used from a file by `use`"
+    reason = "import names from a file with `use`"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 
 
@@ -588,7 +590,7 @@ def _plan_without_block(stop: Stop) -> Repair | None:
     if "OF" not in stop.expected or head is None:
         return None
     blocks = re.findall(r"^block\s+(\w+)", stop.source.text, re.M)
-    reason = "a plan says which block it is of"
+    reason = "a plan names its block"
     meant = f"plan {head[1]} of {blocks[-1] if blocks else 'F'} {head[2]}"
     problem = errors.ShapeElsewhere(stop.here, reason, meant)
     return Repair(problem, ("OF", "NAME"))

@@ -45,7 +45,7 @@ def _behind_a_module(stop: Stop) -> Repair | None:
         name = re.match(r"(?:\w+\.)*(\w+)", behind) if re.search(rf"\b{_MODULES}$", front) else None
     if name is None:
         return None
-    return _elsewhere(stop, "operators and functions are called without a module", name[1])
+    return _elsewhere(stop, "operators and functions have no module", name[1])
 
 
 def _method(stop: Stop) -> Repair | None:
@@ -57,10 +57,10 @@ def _method(stop: Stop) -> Repair | None:
     own = behind.partition(")")[0]
     if stop.statement is not None and stop.statement.type == "OP":
         listed = ", ".join(filter(None, (called[1], own)))
-        reason = "a function stands in front of what it takes"
+        reason = "a function goes before its operand"
         return _elsewhere(stop, reason, f"{called[2]}({listed})")
     node = f"{called[2]}({own})" if own else called[2]
-    return _elsewhere(stop, "a node stands behind its operand", f"{called[1]} -> {node}")
+    return _elsewhere(stop, "a node goes after its operand", f"{called[1]} -> {node}")
 
 
 def _range_in_a_node(stop: Stop) -> Repair | None:
@@ -74,7 +74,7 @@ def _range_in_a_node(stop: Stop) -> Repair | None:
     end = re.match(rf"{_SIZE}*?(?=->|[)\],:]|$)", behind)
     axis, start, stop_at = begun[1], begun[2].strip(), end[0].strip() if end else ""
     last = f"{axis} - {stop_at[1:]}" if stop_at.startswith("-") else stop_at or axis
-    reason = "the first position and the one behind the last are two numbers"
+    reason = "the first position and the one after the last are two numbers"
     return _elsewhere(stop, reason, f"slice[{axis}]({start or 0}, {last})")
 
 
@@ -87,7 +87,7 @@ def _sign_in_front(stop: Stop) -> Repair | None:
     if stop.sign not in INFIX or operands is None or "NAME" not in stop.expected:
         return None
     meant = f"({operands[1]} {INFIX[stop.sign]}{operands[2]})"
-    return _elsewhere(stop, "a sign stands behind its first operand", meant)
+    return _elsewhere(stop, "a sign goes after its first operand", meant)
 
 
 def _indexed_head(stop: Stop) -> Repair | None:
@@ -104,27 +104,27 @@ def _indexed_head(stop: Stop) -> Repair | None:
     if made and re.search(rf"<[-=]\s*{re.escape(name)}\[[^\]]*\]$", front):
         axes = re.findall(rf"\b{re.escape(name)}[\w, ]* ?\[(\w+)", above)
         meant = f"({name} -> gather[{axes[-1] if axes else 'N'}]<-{inside})"
-        return _elsewhere(stop, "positions that integers name are taken by gather", meant)
+        return _elsewhere(stop, "use gather to take positions by index", meant)
     if made and re.search(rf"\bparam\b[^\n#]{{0,200}}\b{re.escape(name)}\b", above[-_ABOVE:]):
         meant = f"{inside} -> Emb({name}) {stop.here.text} {behind}".rstrip()
-        return _elsewhere(stop, "rows of a table are taken by Emb", meant)
+        return _elsewhere(stop, "use Emb to look up rows of a table", meant)
     shape = shapes_written(above[max(0, above.rfind("\nblock")) :]).get(name)
     if made and shape and inside.isidentifier():
         meant = f"{name} -> gather[{shape.partition(',')[0]}]<-{inside} {stop.here.text} {behind}"
-        return _elsewhere(stop, "positions that integers name are taken by gather", meant.rstrip())
+        return _elsewhere(stop, "use gather to take positions by index", meant.rstrip())
     if made:
         meant = f"{inside} -> {name} {stop.here.text} {behind}".rstrip()
-        reason = "operands stand in front of their node, and brackets name axes"
+        reason = "operands go before their node, and brackets name axes"
         return _elsewhere(stop, reason, meant)
     if name in _FILLED:
         meant = f"fill[{inside}]({_FILLED[name]})"
-        return _elsewhere(stop, "a source has its numbers in parentheses behind its axes", meant)
+        return _elsewhere(stop, "the numbers of a source go in parentheses after its axes", meant)
     if is_value(above, name):
         part = f"{name} -> pick[S]({inside})"
         meant = f"({part})" if re.search(r"<[-=]\s*\w+\[[^\]]*\]$", front) else part
-        return _elsewhere(stop, "positions are taken by slice, one of them by pick", meant)
+        return _elsewhere(stop, "use slice to take positions, or pick to take one", meant)
     meant = f"{'normal' if name.lower() in ('randn', 'noise') else name}[{inside}](1)"
-    reason = "a source has its numbers in parentheses behind its axes"
+    reason = "the numbers of a source go in parentheses after its axes"
     return _elsewhere(stop, reason, meant)
 
 
@@ -141,7 +141,7 @@ def _peers_in_parentheses(stop: Stop) -> Repair | None:
     peers = re.search(r"^\(([\w, ]+,[\w, ]+)$", _near(stop)[0])
     if stop.token.type != "RPAR" or peers is None or not _near(stop)[1].startswith("->"):
         return None
-    reason = "several values begin a chain with commas, without brackets"
+    reason = "separate the values before a chain with commas, without brackets"
     return _elsewhere(stop, reason, f"{peers[1]} {_near(stop)[1]}")
 
 
@@ -150,7 +150,7 @@ def _unnamed_result(stop: Stop) -> Repair | None:
     front = _near(stop)[0]
     if stop.token.type != "UNDERSCORE" or "NAME" not in stop.expected or ":" not in front:
         return None
-    reason = "each result has a name, also one that nothing reads"
+    reason = "each result needs a name, even if nothing reads it"
     return _elsewhere(stop, reason, f"{front[front.rindex(':') :]} rest")
 
 
@@ -161,7 +161,7 @@ def _results_behind_an_arrow(stop: Stop) -> Repair | None:
         return None
     if not re.fullmatch(r"\w+(\s*,\s*\w+)*", _near(stop)[1]):
         return None
-    reason = "what leaves a node is named behind a colon"
+    reason = "the result of a node is named after a colon"
     return _elsewhere(stop, reason, f": {first[1]}, {_near(stop)[1]}")
 
 
@@ -170,7 +170,7 @@ def _choice(stop: Stop) -> Repair | None:
     behind = _near(stop)[1]
     if stop.token.type != "WHERE" or not behind.startswith("("):
         return None
-    reason = "a choice between two numbers is select, in an expression"
+    reason = "to choose between two numbers, use select in an expression"
     if stop.statement is not None and stop.statement.type == "OP":
         return _elsewhere(stop, reason, f"select{behind}")
     meant = "op f(x, y) = select(x > y, x, y)` and `-> f<-y"
@@ -188,7 +188,7 @@ def _loop(stop: Stop) -> Repair | None:
     begins = stop.statement is not None and stop.span(stop.statement).text == "for"
     before = front.removesuffix("for").strip()
     node = re.search(r"->\s*(\w+)(\([^()]*\))?$", before)
-    reason = "a block is called along an axis by `over`, and in a row by `×`"
+    reason = "use `over` to loop over an axis, and `×` to repeat a block"
     if begins or node is None:
         return _elsewhere(stop, reason, f"x -> {count} × Layer` or `X -> Cell over S")
     return _elsewhere(stop, reason, f"-> {node[1]}{node[2] or ''} over {count}")
@@ -201,7 +201,7 @@ def _named_in_front(stop: Stop) -> Repair | None:
     if stop.token.type != "OVER" or named is None or axis is None:
         return None
     meant = f"{named[1]} over {axis[0]} {named[2]}"
-    return _elsewhere(stop, "a call is named behind the axis that it goes over", meant)
+    return _elsewhere(stop, "the name of a call goes after its axis", meant)
 
 
 def _backwards(stop: Stop) -> Repair | None:
@@ -217,7 +217,7 @@ def _backwards(stop: Stop) -> Repair | None:
         return None
     if axis is None:
         return None
-    reason = "a call goes an axis backwards by `reversed` behind it"
+    reason = "to loop backwards, write `reversed` after the axis"
     return _elsewhere(stop, reason, f"over {axis[1]} reversed")
 
 
@@ -228,7 +228,7 @@ def _row_of_a_chain(stop: Stop) -> Repair | None:
     count = re.search(r"([\w]+)\s*[×*]$", _near(stop)[0])
     if count is None or "ARROW" in stop.expected or "RPAR" in stop.expected:
         return None
-    reason = "a row repeats a block: steps in parentheses are put into one"
+    reason = "`×` repeats a block: put the steps in parentheses into one"
     return _elsewhere(stop, reason, f"{count[1]} × Layer")
 
 
@@ -243,7 +243,7 @@ def _comma_too_many(stop: Stop) -> Repair | None:
     shape = re.match(r"[^\]]*\]", _near(stop)[1])
     if stop.token.type != "LSQB" or name is None or shape is None or "NAME" not in stop.expected:
         return None
-    reason = "a name and its shape have no comma between"
+    reason = "no comma goes between a name and its shape"
     return _elsewhere(stop, reason, f"{name[1]} [{shape[0]}")
 
 
@@ -279,7 +279,9 @@ def _braces_in_a_name(stop: Stop) -> Repair | None:
     name = re.search(r"(\w+)_$", _near(stop)[0])
     if stop.token.type != "LBRACE" or name is None or inside is None:
         return None
-    return _elsewhere(stop, "a name has letters, digits and `_`", f"{name[1]}_{inside[1]}")
+    return _elsewhere(
+        stop, "a name can only have letters, digits and `_`", f"{name[1]}_{inside[1]}"
+    )
 
 
 def _next_with_a_colon(stop: Stop) -> Repair | None:
@@ -287,7 +289,7 @@ def _next_with_a_colon(stop: Stop) -> Repair | None:
     state = re.match(r"next\s+(\w+)$", _near(stop)[0])
     if stop.token.type != "COLON" or state is None:
         return None
-    reason = "`next` gives a state its value by `=`"
+    reason = "`next` sets a state with `=`"
     return Repair(
         errors.ShapeElsewhere(stop.here, reason, f"next {state[1]} = {_near(stop)[1]}"),
         ("EQUAL",),
@@ -299,7 +301,7 @@ def _einsum(stop: Stop) -> Repair | None:
     """`einsum("bd,bdh->bh", x, W)`."""
     if stop.token.type != "STRING" or not re.search(r"\b(?:einsum|contract)\($", _near(stop)[0]):
         return None
-    reason = "a sum of products has its axes by their names, in an operator of yours"
+    reason = "a sum of products is an op of your own, with named axes"
     return _elsewhere(stop, reason, "op f(x [.., D], W [.., D, E]) = sum[D](x * W)")
 
 
@@ -321,7 +323,7 @@ def _result_by_its_place(stop: Stop) -> Repair | None:
     place = re.match(r"\d+\s*\]", _near(stop)[1])
     if stop.token.type != "LSQB" or not stop.previous or stop.previous.type != "RPAR" or not place:
         return None
-    reason = "results of a node have names of their own, one position of an axis is pick"
+    reason = "name the results of a node, and use pick to take one position of an axis"
     return _elsewhere(stop, reason, ": first, second` or `-> pick[S](0)")
 
 
@@ -332,7 +334,7 @@ def _operand_behind_its_node(stop: Stop) -> Repair | None:
     node = re.search(r"(\w+(?:\[[^\]]*\])?\([^()]*\))$", front)
     if stop.token.type != "LPAR" or operand is None or node is None:
         return None
-    reason = "a node stands behind its operand"
+    reason = "a node goes after its operand"
     return _elsewhere(stop, reason, f"({operand[1]} -> {node[1]})")
 
 

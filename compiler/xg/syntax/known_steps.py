@@ -19,9 +19,9 @@ _ABOVE: Final = 4_000  # characters above a token that are looked at, at most
 _FUNCTIONS: Final = ("sqrt", "exp", "log")
 _NODE: Final = r"[\w.]+(?:\[[^\[\]\n]{0,100}\])?(?:\([^()\n]{0,100}\))?(?:<[-=]\s*\w+)*"
 _T: Final = r"\s*(?:\^\s*\(?[Tt⊤](?!\w)|\.(?:T|t|transpose)(?!\w)|ᵀ)"
-SCALED: Final = "a number multiplies by scale"
-ROW: Final = "the number of calls stands in front of a block"
-TURNED: Final = "a matrix is transposed by T"
+SCALED: Final = "use scale to multiply by a number"
+ROW: Final = "the number of calls goes before the block"
+TURNED: Final = "use T to transpose a matrix"
 
 
 def _near(stop: Stop) -> tuple[str, str]:
@@ -176,9 +176,9 @@ def _operand_behind_over(stop: Stop) -> Repair | None:
     if stop.token.type not in ("SINGLE", "DOUBLE") or call is None or operand is None:
         return None
     if "(" not in call[1] and (state := _state_of(stop, call[1], operand[1])):
-        reason = "a state begins with a value that the call names in parentheses"
+        reason = "a call sets the start of a state in parentheses"
         return _step_repair(stop, reason, f"-> {call[1]}({state}={operand[1]}) {call[2]}")
-    reason = "an operand is attached to its node, in front of `over`"
+    reason = "operands go next to their node, before `over`"
     return _step_repair(stop, reason, f"-> {call[1]}{operand[0]} {call[2]}")
 
 
@@ -197,7 +197,7 @@ def _results_in_parentheses(stop: Stop) -> Repair | None:
         return None
     if stop.previous.type != "COLON" or "NAME" not in stop.expected:
         return None
-    reason = "several results have commas between, and no parentheses"
+    reason = "separate results with commas, without parentheses"
     return _step_repair(stop, reason, f": {names[1]}")
 
 
@@ -215,7 +215,7 @@ def _new_axis(stop: Stop) -> Repair | None:
         return None
     name = found[2]
     if found[1]:
-        return _step_repair(stop, "values are repeated along axes by BC", f"BC({name})")
+        return _step_repair(stop, "use BC to repeat values along axes", f"BC({name})")
     label = re.match(r"\s*:\s*(\w+)\s*(\[[^\[\]]*\])?", found[4])
     text, shapes = stop.source.text, dict[str, str]()
     if (block := text.rfind("\nblock", 0, stop.token.start)) > stop.token.start - _ABOVE:
@@ -232,7 +232,7 @@ def _new_axis(stop: Stop) -> Repair | None:
         else f"[{made if made.count(',') == new.count(',') else new}]"
     )
     meant = f"{name} -> BC : {label[1] if label else f'{name}_2'} {shape}"
-    return _step_repair(stop, "values are repeated by BC along the axes of its label", meant)
+    return _step_repair(stop, "use BC to repeat values along the axes of its label", meant)
 
 
 _RULES: tuple[Callable[[Stop], Repair | None], ...] = (
@@ -268,9 +268,9 @@ _UNARY: Final = (
     *("abs", "sigmoid", "softplus", "stop"),
 )
 _ATOM: Final = r"[\w.]+(?:\([^()\n]{0,100}\))?"
-JOINED: Final = "comparisons are joined by a function"
-CHOSEN: Final = "a choice between two numbers is a function"
-NEGATED: Final = "a condition is turned round by its comparison"
+JOINED: Final = "use a function to join comparisons"
+CHOSEN: Final = "use a function to choose between two numbers"
+NEGATED: Final = "to negate a condition, reverse its comparison"
 
 
 def _expression_repair(span: Span, reason: str, meant: str) -> Repair:
@@ -340,7 +340,7 @@ def _matmul(stop: Stop) -> Repair | None:
     shapes = shapes_written(stop.source.text[begin : min(begin + NEAR, stop.token.start)])
     axis = shapes.get(left[1], "").rpartition(",")[2].strip()
     others = [each.strip() for each in shapes.get(right[1], "").split(",")]
-    reason = "an expression knows axes by their names, and sums over those in brackets"
+    reason = "an expression names its axes, and sums over those in brackets"
     product = f"({left[1]}*{right[1]})"
     if axis.isidentifier() and axis in others and len(others) > 1:
         return _expression_repair(stop.here, reason, f"sum[{axis}]{product}")
@@ -364,7 +364,7 @@ def _reduction(stop: Stop) -> Repair | None:
         return None
     else:
         axes, inside = before[2] or before[3] or before[4], taken[1] or taken[2]
-    reason = "axes that are reduced stand in brackets, what is reduced in parentheses"
+    reason = "axes to reduce go in brackets, and the operand in parentheses"
     return _expression_repair(stop.here, reason, f"{before[1]}[{axes.strip()}]({inside})")
 
 
@@ -376,7 +376,7 @@ def _call_without_parentheses(stop: Stop) -> Repair | None:
     name, operand = stop.span(before).text, re.match(rf"{_ATOM}(?:\^[\w.]+)?", behind)
     if name not in _UNARY or operand is None or "LPAR" not in stop.expected:
         return None
-    reason = "a function has its operand in parentheses"
+    reason = "a function needs its operand in parentheses"
     return _expression_repair(stop.here, reason, f"{name}({operand[0]})")
 
 
@@ -425,7 +425,7 @@ def _guard_behind_a_label(stop: Stop) -> Repair | None:
     guard = guard_behind(stop.line[1][:NEAR])
     if guard is None or "`" in guard.meant:
         return None
-    reason = "a guard stands behind its node, and the label behind the guard"
+    reason = "a guard goes after its node, and the label after the guard"
     return Repair(errors.ShapeElsewhere(stop.here, reason, f"{guard.meant} {label[0]}"))
 
 
@@ -441,7 +441,7 @@ def _guard_without_word(stop: Stop) -> Repair | None:
     word = words[-1] if guard[1] else words[0]
     defined = "" if declared else f"option {guard[2]} = {' | '.join(words)}` and `"
     meant = f"{defined}if {guard[2]} = {word}"
-    reason = "an `if` names an option, and the word of it for which the node is there"
+    reason = "an `if` names an option and a word that keeps the node"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 
 

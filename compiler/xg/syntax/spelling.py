@@ -80,7 +80,7 @@ _REST = Meant("DOTS", "any number of axes is written `..`")
 _COMPARISON = "turn the comparison round: `b > a`"  # which is said of the operands that it has
 
 COMMENT = Meant("COMMENT", "a comment begins with `#`")
-QUOTED = Meant("STRING", 'a text stands in double quotes: `"…"`')
+QUOTED = Meant("STRING", 'a text goes in double quotes: `"…"`')
 
 FOREIGN = {
     "==>": _ARROW,  # Mermaid
@@ -95,12 +95,12 @@ FOREIGN = {
     "←": _ATTACH,
     "<--": _ATTACH,
     "⇐": Meant("DOUBLE", "the second operand of a matmul is attached with `<=`"),
-    "&": Meant("COMMA", "operands in front of a chain are separated by commas"),
-    "&&": Meant("COMMA", "operands in front of a chain are separated by commas"),
+    "&": Meant("COMMA", "operands before a chain are separated by commas"),
+    "&&": Meant("COMMA", "operands before a chain are separated by commas"),
     "==": Meant(
         "EQUAL", "one `=` is enough after `if`; an op compares: `op same(x, y) = equal(x, y)`"
     ),
-    ":=": Meant("EQUAL", "a value is given with `=`"),
+    ":=": Meant("EQUAL", "set a value with `=`"),
     "!=": Meant(
         "EQUAL", "list the other words, `if norm = pre | post`; an op compares: `or(x > y, y > x)`"
     ),

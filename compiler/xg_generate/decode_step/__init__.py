@@ -82,11 +82,11 @@ def _request(program: IRProgram, output: str | None) -> StepRequest:
     main = program.main
     if main.carries:
         what = f"is one round of a loop, with the state {greek_name(main.carries[0].name)}"
-        help = f"a step is of the block that calls it: {main.block} over …"
+        help = f"choose the block that calls it: {main.block} over …"
         raise DiagnosticError.of(NoStep(main.span, main.block, what, help))
     if program.mesh:
-        help = "leave the plan out: a step is of one device"
-        raise DiagnosticError.of(NoStep(main.span, main.block, "is of one of several ranks", help))
+        help = "leave the plan out: a decode step runs on one device"
+        raise DiagnosticError.of(NoStep(main.span, main.block, "is for one of several ranks", help))
     place, length = _output(main, output)
     whole = (False,) * len(main.types[main.outputs[place]].shape)
     return StepRequest(program.entry, (length,), ((place, whole),), alone=True)
@@ -144,7 +144,7 @@ def _check_rows(plan: StepPlan) -> None:
             raise DiagnosticError.of(NoStep(value.span, str(value.name), what))
     if not any(dim.name == length for value in taken for dim in graph.types[value].shape):
         output = graph.outputs[plan.request.outputs[0][0]]
-        what = f"depends on nothing with the positions {length}"
+        what = f"depends on no input with the positions {length}"
         raise DiagnosticError.of(NoStep(output.span, str(output.name), what))
 
 

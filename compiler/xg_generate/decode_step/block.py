@@ -313,7 +313,7 @@ class BlockPlanner:
     def _want(self, token: Token) -> Token:
         value, whole = token
         if value.role == "param" and any(self._all(value, value.span)):
-            help = "give it rows enough for the longest text: range(S) -> Emb(P), P [S_max, D]"
+            help = "give it enough rows for the longest text: range(S) -> Emb(P), P [S_max, D]"
             what = "has exactly as many rows as there are positions"
             raise DiagnosticError.of(NoStep(value.span, str(value.name), what, help))
         self.wanted.setdefault(value, {})[whole] = None
@@ -425,7 +425,7 @@ class BlockPlanner:
             values = tuple(self._hand(call, callee, planned, value) for value in planned.given)
             carried = [whole for place, whole in planned.inputs if place == 0]
             if call.count is not None and [any(whole) for whole in carried] != [False]:
-                self._refuse(call.span, callee.block, "goes round with more than new positions")
+                self._refuse(call.span, callee.block, "is repeated with more than new positions")
             inputs = [self._want((call.inputs[place], whole)) for place, whole in planned.inputs]
             outputs = tuple((call.outputs[place], whole) for place, whole in ports)
             self.parts.append(StepCall(call, request, tuple(inputs), outputs, values))
@@ -436,10 +436,12 @@ class BlockPlanner:
         """A call over the positions goes over the new ones: the state is all that is past."""
         length = self.positions.length
         if length is None or loop.length.name != length:
-            help = "only a call over the positions goes on from where the step before ended"
+            help = "only a loop over the positions can continue from the previous step"
             self._refuse_loop(call, callee, f"is called over {loop.length}", help)
         if loop.reverse:
-            self._refuse(call.span, callee.block, "goes back from the last position", ahead=True)
+            self._refuse(
+                call.span, callee.block, "runs backwards from the last position", ahead=True
+            )
         if any(length in dim.symbols() for dim in self._sizes_inside(call, callee)):
             help = "give each round its own position of every input"
             self._refuse_loop(call, callee, "is given all positions in every round", help)
@@ -454,7 +456,7 @@ class BlockPlanner:
                 help = (
                     f"state {carry.name} {callee.types[carry.past]} = zeros, and none at the call"
                 )
-                self._refuse_loop(call, callee, f"begins with {carry.name} other than 0", help)
+                self._refuse_loop(call, callee, f"starts with {carry.name} other than 0", help)
         ports = tuple(
             (place, (False,) * len(callee.types[value].shape))
             for place, value in enumerate(callee.outputs)

@@ -23,7 +23,7 @@ class LooksAhead(ProblemAt):
     title = "{node} {what}: a step does not know later positions"
     node: str
     what: str
-    help: str = "only what sees earlier positions alone can be run step by step"
+    help: str = "a step may only read earlier positions"
 
 
 class NoPositions(ProblemAt):
@@ -40,7 +40,7 @@ class NoPositions(ProblemAt):
         return self.report(
             f"{self.block} cannot be run step by step: {what} {verb} of positions before its last",
             Label(self.span, ", ".join(self.found)),
-            help=("ids [B, S] in V -> Z [B, S, V]: the S of both is the axis of positions",),
+            help=("ids [B, S] in V -> Z [B, S, V]: S, in both, is the axis of positions",),
         )
 
 
@@ -48,7 +48,7 @@ class NoStep(ProblemAt):
     """A node that changes the axis of positions in a way that a decode step cannot follow."""
 
     code = "XG0553"
-    title = "{node} {what}: a step cannot follow"
+    title = "{node} {what}: a decode step cannot do this"
     node: str
     what: str
-    help: str = "keep the positions an axis of their own, one for each token"
+    help: str = "keep positions as an axis of their own, one for each token"

@@ -177,7 +177,7 @@ def _blank(
     for dim in shape:
         is_known = all(name in numbers for name in dim.symbols())
         if dim != length and dim != batch and not is_known:
-            raise InputError(f"nothing says how large {dim} of {value.name} is")
+            raise InputError(f"no size is set for {dim} of {value.name}")
         sizes.append(-1 if dim == length else 1 if dim == batch else dim.evaluate(numbers))
     return tuple(sizes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xg.diagnostics.diagnostic import Diagnostic, Problem
 
-OURS = "this is a defect of `xg import`: nothing was written; please report the model"
+OURS = "this is a bug in `xg import`, and nothing was written: please report the model"
 OTHER_TABLE = "it multiplies by a table of constants other than rotary positions"
 
 
@@ -12,8 +12,8 @@ class NotAnArchive(Problem):
     """A file that `torch.export.save` did not write, or that is damaged."""
 
     code = "XG0901"
-    title = "{file} is no program of torch.export: {reason}"
-    fix = "torch.export.save(torch.export.export(model, inputs), 'model.pt2') writes one"
+    title = "{file} is not a torch.export program: {reason}"
+    fix = "write one with torch.export.save(torch.export.export(model, inputs), 'model.pt2')"
     file: str
     reason: str
 
@@ -32,7 +32,7 @@ class NotSpoken(Problem):
     def helps(self) -> tuple[str, ...]:
         """The advice, and the line to change."""
         lines = super().helps()
-        return (*lines, f"it is from {self.line}") if self.line else lines
+        return (*lines, f"it comes from {self.line}") if self.line else lines
 
 
 class NotAnInput(Problem):
@@ -50,7 +50,7 @@ class NotTraced(Problem):
 
     code = "XG0906"
     title = "torch.export cannot trace {name}: {reason}"
-    fix = "torch.export.export(model, inputs) shows the whole reason"
+    fix = "for the full reason, run torch.export.export(model, inputs)"
     name: str
     reason: str
 
@@ -69,7 +69,7 @@ class DoesNotCheck(Problem):
     """An imported diagram with an error, which is a defect of `xg import`."""
 
     code = "XG0904"
-    title = "the diagram would be refused ({mistake}): {message}{where}"
+    title = "the imported diagram has an error ({mistake}): {message}{where}"
     fix = OURS
     mistake: str
     message: str
@@ -87,7 +87,7 @@ class NotTheModel(Problem):
     """An imported diagram that differs from the model, which is a defect of `xg import`."""
 
     code = "XG0905"
-    title = "the diagram would not be the model: {name}: {reason}"
+    title = "the diagram differs from the model: {name}: {reason}"
     fix = OURS
     name: str
     reason: str
@@ -97,10 +97,10 @@ class NotTheExport(Problem):
     """A model with other outputs or gradients than its exported program."""
 
     code = "XG0909"
-    title = "{name} of the model is not what torch.export makes of it: {reason}"
+    title = "{name} of the model differs from its torch.export program: {reason}"
     fix = (
-        "a hook, the backward of an autograd.Function, or a branch on sizes does this: xg derives "
-        "the gradient from the forward pass, which is one for all sizes"
+        "a hook, the backward of an autograd.Function, or a branch on sizes can cause this: xg "
+        "derives the gradient from one forward pass for all sizes"
     )
     name: str
     reason: str
@@ -121,10 +121,10 @@ class NotFinite(Problem):
 
     code = "XG0908"
     title = (
-        "a model is compared where its outputs are finite, and these are not: at inputs around 0, "
+        "the outputs are not finite, so xg cannot compare them: it tried inputs around 0, "
         "between 0 and 1, and between 1 and 2"
     )
-    fix = "bound what roots and logarithms are taken of, as torch.log(x.clamp(min=1e-6))"
+    fix = "bound the arguments of roots and logarithms, as in torch.log(x.clamp(min=1e-6))"
 
 
 class Unspeakable(Exception):

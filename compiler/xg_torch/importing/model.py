@@ -199,7 +199,7 @@ def _describe_limits(exported: Exported, names: Mapping[str, str], proof: ModelC
             parts.append(f"{name} from {low} to {high}")
         elif low > 2 or single:
             parts.append(f"{name} from {low} on")
-    return f"The diagram is the model for {', '.join(parts)}." if parts else ""
+    return f"The diagram holds for {', '.join(parts)}." if parts else ""
 
 
 def _names(

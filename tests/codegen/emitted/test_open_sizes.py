@@ -174,10 +174,10 @@ def test_what_nothing_tells_is_a_warning_of_check_and_an_error_of_code() -> None
     text = ROW.replace("D_ff, N_L = 2", "D_ff = 7, N_L")
     (warned,) = check_choices(parse_project(text.encode()))
     assert (warned.code, warned.severity) == ("XG0501", "warning")
-    assert "nothing says how large N_L is" in warned.message
+    assert "no size is set for N_L" in warned.message
     program = xg.compile(source=text)
     assert repr(program).endswith(", ? parameters>")
-    with pytest.raises(DiagnosticError, match="nothing says how large N_L is") as caught:
+    with pytest.raises(DiagnosticError, match="no size is set for N_L") as caught:
         program.source("numpy")
     (label,) = caught.value.diagnostics[0].labels
     assert label.text == "called so often"
@@ -189,8 +189,8 @@ def test_an_empty_row_tells_nothing() -> None:
     """Its parameters are not there; so the size that they have must be given."""
     text = ROW.replace("N_L = 2", "N_L = 0")
     (warned,) = check_choices(parse_project(text.encode()))
-    assert "nothing says how large D_ff is" in warned.message
-    with pytest.raises(DiagnosticError, match="how large D_ff is"):
+    assert "no size is set for D_ff" in warned.message
+    with pytest.raises(DiagnosticError, match="no size is set for D_ff"):
         xg.compile(source=text).source("numpy")
 
 

@@ -197,7 +197,9 @@ def test_a_new_axis_that_is_cut_is_made_whole(tmp_path: Path) -> None:
 
 def test_an_output_is_what_its_block_promises(tmp_path: Path) -> None:
     text = "dim B, D = 8\nblock Net(X [B, D]) -> Y [B] {\n    X -> tanh : Y [B, D]\n}\n"
-    with pytest.raises(xg.DiagnosticError, match=r"the label says \[B\], the edge has \[B, D\]"):
+    with pytest.raises(
+        xg.DiagnosticError, match=r"the label says \[B\], but the edge has \[B, D\]"
+    ):
         type_project(project(tmp_path, text))
 
 

@@ -92,13 +92,13 @@ def test_what_a_file_may_not_have(tmp_path: Path, change: dict[str, np.ndarray],
 
 def test_what_is_only_given_has_nothing_to_claim(tmp_path: Path) -> None:
     arrays = {name: array for name, array in known_arrays().items() if name in ("X", "t", "W")}
-    with pytest.raises(DiagnosticError, match="only has arrays that Net takes"):
+    with pytest.raises(DiagnosticError, match="only has inputs and parameters of Net"):
         document(tmp_path, arrays, BOTH)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("gg", "gg is no input and no parameter of Net"), ("H", "Net makes H itself")],
+    [("gg", "gg is not an input or parameter of Net"), ("H", "Net computes H")],
 )
 def test_a_file_that_only_gives_has_nothing_else(tmp_path: Path, name: str, said: str) -> None:
     given = {each: known_arrays()[each] for each in ("X", "t", "W")}
@@ -117,7 +117,7 @@ def test_an_array_is_given_once(tmp_path: Path) -> None:
     ("file", "said"),
     [
         ("none.npz", "there is no such file"),
-        ("../net.npz", "lies outside the project"),
+        ("../net.npz", "is outside the project"),
         ("net.xg", "arrays are kept in files that end in"),
         ("damaged.npz", "it is damaged"),
     ],

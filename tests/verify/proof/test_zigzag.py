@@ -332,7 +332,7 @@ plan Zigzag of Net {
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [(CONV, "the axis whose windows overlap is cut"), (LOOP, "rounds follow each other")],
+    [(CONV, "the axis whose windows overlap is cut"), (LOOP, "rounds must run in order")],
     ids=["conv", "loop"],
 )
 def test_what_needs_neighbours_is_refused(text: str, reason: str) -> None:

@@ -28,7 +28,7 @@ COLLECTIVE: Final = Collective(
     moves=(("I", "S"), ("R", "S"), ("C", "S")),
     local=local,
     nesting="outer first",
-    meaning="of what all ranks hold each takes its slice; nothing is sent",
+    meaning="each rank takes its slice of what all ranks hold; nothing is sent",
     formula="Y_i = slice i of X",
     gradient="dX = dY_0, dY_1, … joined along the cut axis",
     source="conjugate of AG",

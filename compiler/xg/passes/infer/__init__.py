@@ -292,7 +292,7 @@ class _Typist:
         help = f"it has {listing}"
         if any(carry.name == rest[0] for carry in callee.carries):
             names = ", ".join(callee.output_names)
-            help = f"the last states are results, named behind the outputs: `: {names}`"
+            help = f"the last states are results, named after the outputs: `: {names}`"
         raise Mistyped(OperatorMisuse(value.span, message, "", (), (help,)))
 
     # ---- operators ------------------------------------------------------------------------------

@@ -232,7 +232,7 @@ def _mismatch(
     help = advice(actual.shape, caller.sizes.expand_type(declared).shape, names)
     if actual.range and declared.is_float and len(actual.shape) == len(declared.shape):
         integers = f"{port.name} {declared} in {caller.sizes.fold(actual.range)}"
-        help = f"a port of integers says their range: `{integers}`"
+        help = f"declare the range of an integer port: `{integers}`"
     return PortMismatch(
         call.span, callee.block, str(port.name), str(declared), shape, port.span, help
     )

@@ -93,7 +93,7 @@ def _operand_order(node: Apply, slots: Sequence[Data | Tensor], types: Sequence[
     if not all(names):
         return ""
     arrows = "".join(f"<-{greek_name(name or '')}" for name in names)
-    return f"operands come in their order: write `{node.op.glyph}{arrows}`"
+    return f"pass operands in order: write `{node.op.glyph}{arrows}`"
 
 
 def _instead(
@@ -110,7 +110,7 @@ def _instead(
         if node.op.name == "matmul" and value is node.inputs[0]:
             ids, table = (greek_name(each.name or "…") for each in node.inputs)
             is_table = node.inputs[1].role == "param"
-            return f"rows of a table are `{ids} -> Emb({table})`" if is_table else ""
+            return f"for rows of a table, write `{ids} -> Emb({table})`" if is_table else ""
         if not slot.axes:  # an operator of the language
             return ""
         axes = ", ".join(slot.axes)
@@ -118,10 +118,10 @@ def _instead(
             f"{node.op.glyph} takes integers where its signature says so: {slot.name} [{axes}] in N"
         )
     if node.op.glyph == "not":
-        return "1 less a float is an operator of yours: `op rest(x) = 1 - x`"
+        return "for 1 minus a float, define `op rest(x) = 1 - x`"
     made = next((step for step in above if value in step.outputs), None)
     if node.op.glyph == "combine":
-        return "dispatch gives the places, as its second result"
+        return "dispatch returns the places, as its second result"
     if not isinstance(made, Apply) or made.op.glyph != "topk":
         return ""
     place = made.outputs[1].name
@@ -186,7 +186,7 @@ def _apart(data: Sequence[Data], shapes: Sequence[Shape], found: Shape, expected
     other = next(name for name in ("M", "K", "L", f"{names[0]}_2") if name not in taken)
     axes = ", ".join(other if axis == names[0] else axis for axis in second.axes)
     written = f"`{greek_name(second.name)} [{axes}]`"
-    return f"one name is one axis of both operands: give it another one in the second, {written}"
+    return f"one name is one axis in both operands: rename it in the second, {written}"
 
 
 def _lengths(slot: Data, shape: Shape) -> dict[str, Dim]:
@@ -295,7 +295,7 @@ def _order_of(callees: Mapping[str, Graph], step: Apply | Call) -> str:
         return "the largest come first, then their places"
     if isinstance(step, Call) and step.loop and callees[step.path].carries:
         return "results come first, then the states in the order of their declarations"
-    return "results have their order"
+    return "results have a fixed order"
 
 
 def _suggest_swap(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> str:
@@ -337,7 +337,7 @@ def _problem(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> 
     turned = _suggest_swap(callees, graph, wrong)
     if turned:
         return LabelMismatch(wrong.span, written, actual, turned, is_turned=True)
-    help = "" if wrong.expected.range else f"an output says its range: {actual}"
+    help = "" if wrong.expected.range else f"declare the range of an output: {actual}"
     if wrong.expected.shape != found.shape:
         names = [str(sizes.fold(dim)) for dim in found.shape]
         help = _over(callees, graph, wrong) or _last(graph, wrong) or _windows(graph, wrong)
@@ -373,7 +373,7 @@ def _last(graph: Graph, wrong: _WrongLabel) -> str:
         return ""
     axis = graph.sizes.fold(call.loop.length)
     last = f"pick[{axis}]({'0' if call.loop.reverse else f'{axis} - 1'})"
-    return f"all rounds are there: `-> {last}` takes the last one, mean[{axis}] or sum[{axis}] all"
+    return f"it has all rounds: `-> {last}` takes the last, mean[{axis}] or sum[{axis}] all"
 
 
 def _loop_of(graph: Graph, value: Value) -> Call | None:

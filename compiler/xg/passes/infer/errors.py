@@ -48,7 +48,7 @@ class LabelMismatch(ProblemAt):
     """A label that promises another shape than the edge has."""
 
     code = "XG0302"
-    title = "the label says {written}, the edge has {found}"
+    title = "the label says {written}, but the edge has {found}"
     label = "expected {written}, found {found}"
     written: str
     found: str
@@ -66,11 +66,11 @@ class LabelMismatch(ProblemAt):
             return (self.advice,)
         if self._of_the_next:
             written = f"write {self.span.text} {self.found}"
-            return (f"a name without a shape takes all that the next one says: {written}",)
+            return (f"a name without a shape takes the next one's shape and range: {written}",)
         if " in " in self.written and " in " not in self.found:
             made = "integers come from inputs, range and topk, masks from comparisons in an op"
             return (f"the edge has floats: {made}", *self._of_one_integer())
-        return (self.advice or "a label names a shape and changes nothing",)
+        return (self.advice or "a label names a shape, and cannot change it",)
 
     def _of_one_integer(self) -> tuple[str, ...]:
         """Suggest how to repeat one integer everywhere, if the line says `fill[B](0)`."""
@@ -79,7 +79,9 @@ class LabelMismatch(ProblemAt):
         if made is None:
             return ()
         below = self.written.rpartition(" in ")[2]
-        return (f"one everywhere is `range({below}) -> pick[{below}]({made[2]}) -> BC{made[1]}`",)
+        return (
+            f"one integer everywhere: `range({below}) -> pick[{below}]({made[2]}) -> BC{made[1]}`",
+        )
 
     def fixes(self) -> tuple[Fix, ...]:
         """The shape that the edge has, in place of the one that is written."""
@@ -98,7 +100,7 @@ class ExchangedResults(ProblemAt):
     """Labels that promise the results of a step in another order than they have."""
 
     code = "XG0326"
-    title = "{node} gives {found} in this order, and the labels say another"
+    title = "{node} gives {found} in this order, but the labels have another"
     fix = "{order}: write `: {names}`"
     node: str
     found: str
@@ -110,7 +112,7 @@ class PortMismatch(ProblemAt):
     """An operand that does not fit the port of a block."""
 
     code = "XG0303"
-    title = "{block} wants {port} {wanted}, but {found} arrives"
+    title = "{block} expects {port} {wanted}, but gets {found}"
     label = "here {found}"
     also = (("declared", "declared {wanted}"),)
     block: str
@@ -148,10 +150,10 @@ class RepeatChanges(ProblemAt):
     """A repeated block whose output cannot be its next input."""
 
     code = "XG0305"
-    title = "{block} cannot be repeated: it makes {after} of {before}"
+    title = "{block} cannot be repeated: it turns {before} into {after}"
     label = "{before} goes in, {after} comes out"
-    also = (("port", "each round takes what the one before made"),)
-    fix = "what goes round keeps its shape; the other operands stay the same"
+    also = (("port", "each repetition takes the previous result"),)
+    fix = "the first operand must keep its shape; the others stay the same"
     block: str
     before: str
     after: str
@@ -165,7 +167,7 @@ class SharedShape(ProblemAt):
     title = "{param} would be {shape} here, but it is {wanted} in the first call"
     label = "needs {shape}"
     also = (("first", "needs {wanted}"),)
-    fix = "calls share parameters only where their operands give these the same sizes"
+    fix = "calls can share parameters only if these get the same sizes"
     param: str
     shape: str
     wanted: str
@@ -183,11 +185,11 @@ class OpenSize(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         name, once = self.symbol, f"once for all: dim {self.symbol} = 8"
-        help = (f"say it at the call, {self.call}({name}={self.value}), or {once}",)
+        help = (f"set it in the call, {self.call}({name}={self.value}), or {once}",)
         if self.block != self.call:
-            help = (f"say it in {self.call}, {self.block}({name}=…), or {once}",)
+            help = (f"set it in {self.call}, {self.block}({name}=…), or {once}",)
         return self.report(
-            f"nothing says what {name} of {self.block} is in this call",
+            f"this call does not determine {name} of {self.block}",
             Label(self.span, f"no operand has an axis {name}"),
             help=help,
         )
@@ -199,7 +201,7 @@ class OpenSize(ProblemAt):
             return ()
         place = Span(self.span.source, self.span.end, self.span.end)
         given = f"({greek_name(self.symbol)}={self.value})"
-        return (Fix(f"say it at the call: {self.call}{given}", ((place, given),)),)
+        return (Fix(f"set it in the call: {self.call}{given}", ((place, given),)),)
 
 
 class OpenTwice(ProblemAt):
@@ -214,9 +216,9 @@ class OpenTwice(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         name, call, block = self.symbol, self.call, self.block
-        help = f"say in {call} which {name} its call of {block} has: {block}({name}=…)"
+        help = f"set it where {call} calls {block}: {block}({name}=…)"
         if block == call:
-            help = f"say which: {call}({name}={name}) takes that of {self.caller}"
+            help = f"to use the {name} of {self.caller}, write {call}({name}={name})"
         left = f"{name} of {block} is left open"
         return self.report(
             f"{left}: it is the program's, {self.program}, not the {name} of {self.caller}",
@@ -229,7 +231,7 @@ class WrongKind(ProblemAt):
     """Integers where floats are needed, or the other way round."""
 
     code = "XG0306"
-    title = "{node} needs {wanted} for {operand}, but {found} arrive"
+    title = "{node} needs {wanted} for {operand}, but gets {found}"
     node: str
     operand: str
     wanted: str
@@ -244,11 +246,11 @@ class WrongKind(ProblemAt):
         if self.instead:
             return (self.instead,)
         if self.wanted != "integers":
-            return ("an operator makes floats of integers: `op floats(i [..] in N) = float(i)`",)
-        order = (f"`xg ops {self.node}` tells the order of operands",) if self.shipped else ()
+            return ("to make floats of integers, define `op floats(i [..] in N) = float(i)`",)
+        order = (f"`xg ops {self.node}` shows the order of operands",) if self.shipped else ()
         if self.listed:
             alone = (
-                f"a name without a shape takes the next one's, also its range: {self.operand} [..]"
+                f"a name without a shape takes the next one's shape and range: {self.operand} [..]"
             )
             return (f"{self.how}: {self.index}", alone)
         return (f"{self.how}: {self.index}", *order)
@@ -258,7 +260,7 @@ class LoopAxis(ProblemAt):
     """A call over an axis that its operands do not have, or have twice."""
 
     code = "XG0314"
-    title = "{block} cannot go over {axis}: {shape} {has}"
+    title = "{block} cannot loop over {axis}: {shape} {has}"
     also = (("operand", "this is {shape}"),)
     block: str
     axis: str
@@ -274,20 +276,18 @@ class LoopAxis(ProblemAt):
         """Give the size a name that is a formula of the axis, or say what a round takes."""
         if self.round:
             port = self.taken.partition(" [")[0]
-            return (
-                f"a round takes all of it where {self.block} has the port `{port} {self.round}`",
-            )
+            return (f"to give each round all of it, declare `{port} {self.round}` in {self.block}",)
         if self.formula:
             name = f"{self.axis}_1"
-            return (f"its axis has a formula: name it, `dim {name} = {self.formula}`, over {name}",)
-        apart = "an operand with one axis more is taken apart"
+            return (f"its size is a formula: name it, `dim {name} = {self.formula}`, over {name}",)
+        apart = "an operand with one more axis is split along it"
         return (f"a round takes {self.ports}: {apart}",)
 
     @property
     def has(self) -> str:
         """How often the operand has the axis, or what it would leave."""
         if self.round:
-            return f"would leave {self.round} for a round, and that takes {self.taken}"
+            return f"would leave {self.round} for a round, which takes {self.taken}"
         return f"has {self.axis} {self.count} times" if self.count else f"has no axis {self.axis}"
 
 

@@ -183,7 +183,7 @@ class _Expansion:
         if None in read:
             raise Inderivable(
                 "grad reads a value that a repeat or a loop inside a call computes",
-                "take it of what is behind that call, or write the steps in this block",
+                "take the gradient after that call, or write the steps in this block",
             )
         others = [value for value in read if value and value not in step.inputs]
         inputs = (*step.inputs, *others)
@@ -315,7 +315,7 @@ class _ReverseSweep:
             block = self.graphs[step.callee].block
             raise Inderivable(
                 f"grad cannot go through {step.path}: {block} is called {what}",
-                "write each round as a call of its own, or take the gradient inside a round",
+                "write each round as its own call, or take the gradient inside a round",
             )
         varying = (n for n, value in enumerate(step.inputs) if value in self.active)
         counted = (n for n, value in enumerate(step.outputs) if value in self.cotangents)
@@ -445,12 +445,12 @@ def _unreached(loss: Value, lost: Value, steps: Sequence[Step]) -> Inderivable:
     names = [greek_name(value.name) if value.name else "the loss" for value in (loss, lost)]
     if loss not in below:
         return Inderivable(
-            f"{names[0]} does not depend on {names[1]}, so it has no gradient by it",
+            f"{names[0]} does not depend on {names[1]}, so it has no gradient with respect to it",
             f"name a value that {names[0]} is computed from",
         )
     return Inderivable(
         f"no gradient goes from {names[0]} to {names[1]}",
-        "each way passes integers, a comparison or stop, or is constant",
+        "each path passes integers, a comparison or stop, or is constant",
     )
 
 

@@ -19,8 +19,8 @@ from xg.syntax import ast
 from xg.syntax.spelling import greek_name
 
 KEPT: Final = ("keepdim", "keepdims")  # as torch and NumPy call that a reduced axis becomes 1
-_NO_STEP: Final = "slice takes every position from one to another: it has no step"
-_MAP: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
+_NO_STEP: Final = "slice takes every position of a range: it has no step"
+_MAP: Final = "to move axes, use T, or a map: T[b, s, d -> b, d, s]"
 _KERNEL: Final = ("stride", "pad", "dilation")  # behind the kernel and the bias, as in torch
 _COMPUTED: Final = (
     "a kernel that is computed multiplies windows: window[H, W](k=3, pad=1) -> "
@@ -45,7 +45,7 @@ def to_operator(place: Beside, op: Op, argument: ast.Argument) -> str:
         return _of_ones_own(place, op, argument)
     takes_more = op.variadic or len(place.arriving) < len(op.data)
     if isinstance(argument.value, ast.Path | ast.Call) and takes_more:
-        return f"a value made by another node arrives by an arrow: {node}<-{written}"
+        return f"pass a value from another node by an arrow: {node}<-{written}"
     return ""
 
 
@@ -55,13 +55,13 @@ def axis_in_brackets(place: Beside, argument: ast.Argument) -> str:
     others = [each.span.text for each in use.arguments if each is not argument and not _kept(each)]
     node, behind = use.operator.name, f"({', '.join(others)})" if others else ""
     if written.isidentifier() or re.fullmatch(r"-\d+", written):
-        return f"an axis is named in brackets: {node}[{written}]{behind}"
+        return f"name the axis in brackets: {node}[{written}]{behind}"
     named, shape = _read_integer(argument.value), place.shape or ()
     if named is not None and -len(shape) <= named < len(shape):
-        return f"an axis is named in brackets: {node}[{_axis(shape, named)}]{behind}"
+        return f"name the axis in brackets: {node}[{_axis(shape, named)}]{behind}"
     if named is not None and shape:
         return ""  # there is no such axis
-    return f"an axis is named in brackets, or counted from the end: {node}[-1] is the last"
+    return f"name the axis in brackets, or count from the end: {node}[-1] is the last"
 
 
 def _kept(argument: ast.Argument) -> bool:
@@ -73,7 +73,7 @@ def kept_axes(place: Beside, argument: ast.Argument) -> str:
     use, shape, out = place.use, place.shape, argument.span.text
     axes = use.axes.span.text if use.axes and use.axes.target is None else ""
     if argument.value.span.text not in ("True", "1") or not axes or shape is None:
-        return f"leave `{out}` out: axes go by their names, and a reduced one is gone"
+        return f"leave `{out}` out: axes have names, and a reduced one is gone"
     gone = axes[1:-1].replace(" ", "").split(",")
     names = [str(dim) for dim in shape]
     places = [names.index(each) if each in names else len(names) + int(each) for each in gone
@@ -110,7 +110,7 @@ def refuse_none(place: Beside, op: Op) -> None:
     ]
     called = _write_call(place, written)
     span = place.use.arguments[first].span
-    help = f"leave out what there is none of: write `{called}`"
+    help = f"leave out an argument that you don't need: write `{called}`"
     raise Refused(BadArgument(span, "no parameter is called None", (help,)))
 
 
@@ -123,12 +123,12 @@ def _option_instead(place: Beside, own: Sequence[Word], argument: ast.Argument) 
     word = _word_of(place, own, argument.value)
     if word is None:
         return (
-            f"{written} is an option, of which no argument of {place.use.operator.name} has a word"
+            f"{written} is an option, and no argument of {place.use.operator.name} takes its words"
         )
     given = {*word.choices} & {each.value.span.text for each in place.use.arguments}
     if given:
-        return f"{written} is an option, and {word.name} is given by `{given.pop()}`"
-    return f"an option is given by name: write `{_with(place, argument, f'{word.name}={written}')}`"
+        return f"{written} is an option, but {word.name} is already set by `{given.pop()}`"
+    return f"pass an option by name: write `{_with(place, argument, f'{word.name}={written}')}`"
 
 
 def words_of(op: Op) -> list[Word]:
@@ -151,8 +151,8 @@ def instead_of_tensor(place: Beside, op: Op, own: Own, expr: ast.Expr) -> tuple[
         return (_table(place),)
     if op.name in NORMS:
         argument = next(each for each in use.arguments if each.value is expr)
-        given = f"numbers go by name: write `{_with(place, argument, f'eps={written}')}`"
-        plain = f"a norm finds the length itself: write `{op.glyph}`"
+        given = f"pass numbers by name: write `{_with(place, argument, f'eps={written}')}`"
+        plain = f"a norm knows the length itself: write `{op.glyph}`"
         return (plain if _read_integer(expr) is not None else given,)
     if op.name != "convolution" or not isinstance(expr, ast.Number):
         return ()
@@ -162,10 +162,10 @@ def instead_of_tensor(place: Beside, op: Op, own: Own, expr: ast.Expr) -> tuple[
         return (f"a kernel is a parameter: `param K [{size}, C, D]`, and `{node}(K)`",)
     first, *rest = (each.span.text for each in use.arguments)
     if len(rest) == 1:
-        return (f"numbers go by name: `{node}({first}, stride={written})`, or `pad={written}`",)
+        return (f"pass numbers by name: `{node}({first}, stride={written})`, or `pad={written}`",)
     names = zip(_KERNEL, rest, strict=False)
     listed = ", ".join([first, *(f"{name}={each}" for name, each in names)])
-    return (f"numbers go by name: write `{node}({listed})`",) if rest[0] == written else ()
+    return (f"pass numbers by name: write `{node}({listed})`",) if rest[0] == written else ()
 
 
 def _with(place: Beside, argument: ast.Argument, written: str) -> str:
@@ -211,7 +211,7 @@ def _of_ones_own(place: Beside, op: Op, argument: ast.Argument) -> str:
     free = (letter for letter in "abc" + LETTERS if letter not in taken)
     more = [*names, *(next(free) for _ in use.arguments[len(names) :])]
     head = f"op {op.glyph}({', '.join(data.name for data in op.data)}; {', '.join(more)}) = …"
-    return f"numbers of a use are right of a semicolon: `{head}`, or leave out what it has not"
+    return f"declare numbers after a semicolon: `{head}`, or leave out this one"
 
 
 # ---- single operators ---------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def _split(place: Beside) -> str:
     names = [greek_name(port.name.name) for port in label.ports] if label else []
     names = names if len(names) > 1 else ["u", "v"]
     if len(place.targets) == len(names) and None not in place.targets:
-        return f"the shapes of its parts say where it cuts: write `split : {', '.join(names)}`"
+        return f"the shapes of its parts set where it cuts: write `split : {', '.join(names)}`"
     shape = place.shape
     try:
         part = None if not shape else (*shape[:-1], shape[-1] / number(len(names)))
@@ -231,7 +231,7 @@ def _split(place: Beside) -> str:
         part = None
     written = spell_shape(part) if part else "[…]"
     parts = ", ".join(f"{name} {written}" for name in names)
-    return f"the shapes of its parts say where it cuts: write `split : {parts}`"
+    return f"the shapes of its parts set where it cuts: write `split : {parts}`"
 
 
 def _transpose(place: Beside) -> str:
@@ -253,7 +253,7 @@ def _transpose(place: Beside) -> str:
         return "T exchanges the last two axes: write `T`"
     letters = _letters(shape)
     moved = ", ".join(letters[each] for each in places)
-    return f"axes change places by a map: write `T[{', '.join(letters)} -> {moved}]`"
+    return f"to move axes, use a map: write `T[{', '.join(letters)} -> {moved}]`"
 
 
 def _letters(shape: Shape) -> list[str]:
@@ -277,10 +277,10 @@ def _concat(place: Beside) -> str:
         return ""
     axes = place.use.axes.span.text if place.use.axes else ""
     if place.arriving:
-        return f"operands arrive by arrows: write `C{axes}{''.join(f'<-{e}' for e in written)}`"
+        return f"pass operands by arrows: write `C{axes}{''.join(f'<-{e}' for e in written)}`"
     if len(written) < 2:
         return ""
-    return f"operands arrive by arrows: write `{', '.join(written)} -> C{axes}`"
+    return f"pass operands by arrows: write `{', '.join(written)} -> C{axes}`"
 
 
 def _slice(place: Beside) -> str:
@@ -300,17 +300,17 @@ def _upsample(place: Beside) -> str:
     if len(axes) != len(given) or len(axes) < 2:
         return ""
     each = " -> ".join(f"upsample[{axis}]({k})" for axis, k in zip(axes, given, strict=True))
-    return f"one number is for all its axes: write `{each}`"
+    return f"one number applies to all axes: write `{each}`"
 
 
 def _broadcast(place: Beside) -> str:
     """New axes in brackets, or the shape of the label."""
     sizes = [each.span.text for each in place.use.arguments]
     if place.target is not None:
-        return "the shape of its edge says where it repeats: write `BC`"
+        return "the shape of its edge sets where it repeats: write `BC`"
     if not {*sizes} <= {*place.scope.reader.dims}:
-        return "the shape of its edge says where it repeats: write `BC : NAME [B, S, D]`"
-    return f"new axes are named in brackets, and come in front: write `BC[{', '.join(sizes)}]`"
+        return "the shape of its edge sets where it repeats: write `BC : NAME [B, S, D]`"
+    return f"name new axes in brackets; they come first: write `BC[{', '.join(sizes)}]`"
 
 
 def _table(place: Beside) -> str:
@@ -327,7 +327,7 @@ def _table(place: Beside) -> str:
 
 def _reshape(place: Beside) -> str:
     del place  # it is the same for all
-    return "the label says the shape: write `-> R : NAME [B, S, D]`"
+    return "the label sets the shape: write `-> R : NAME [B, S, D]`"
 
 
 _OF: Final[Mapping[str, Callable[[Beside], str]]] = {
@@ -350,7 +350,7 @@ _WINDOW: Final = (
     "an op of your own: op Window(a [.., S, T]; w) = select(and(i >= j, w > i - j), a, -inf) "
     "where i = range[S](T - S), j = range[T]"
 )
-_BY_ARROW: Final = "a value made by another node arrives by an arrow"
+_BY_ARROW: Final = "pass a value from another node by an arrow"
 _OTHER: Final = {  # the names of arguments in torch, Keras and JAX, and those that they have here
     "padding": ("pad",), "strides": ("stride",), "dilation_rate": ("dilation",),
     "scale_factor": ("k",), "pool_size": ("k",), "approximate": ("form",),
@@ -373,14 +373,14 @@ def other_argument(place: Beside, op: Op, argument: ast.Argument) -> str:
     if op.glyph == "SM" and "window" in plain:
         return f"a window is {_WINDOW}, and then -> Window({argument.value.span.text})"
     if plain in ("kernel_size", "kernel", "out_channels", "in_channels") and "K" in names:
-        return "the shape of the kernel says it: param K [3, 3, C, D]"
+        return "the shape of the kernel sets it: param K [3, 3, C, D]"
     if plain in ("kernel_size", "kernel") and "k" in names:
         return "here it is k"
     if plain in ("normalized_shape", "num_features") and op.name in NORMS:
-        return f"a norm finds the length itself: leave `{argument.span.text}` out"
+        return f"a norm knows the length itself: leave `{argument.span.text}` out"
     words = (own for own in op.own if isinstance(own, Word) and plain in own.choices)
     if next(words, None):
-        return f"a word stands alone: write `{plain}`"
+        return f"a word has no name: write `{plain}`"
     return _suggest_names(place, op, name) or (
         to_operator(place, op, argument) if op.glyph == "Emb" else ""
     )
@@ -427,14 +427,14 @@ def to_block(place: Beside, located: LocatedBlock, argument: ast.Argument) -> st
     if block.states and isinstance(argument.value, ast.Number | ast.Negation):
         state = block.states[0]
         line = f"state {greek_name(state.name.name)} {state.shape.span.text} = {written}"
-        return f"a number is where the state is declared: `{line}`, and `{node}` without it"
+        return f"set a number where the state is declared: `{line}`, and write `{node}` without it"
     if not isinstance(argument.value, ast.Path) or written in scope.reader.dims:
         if not free:
-            return "its inputs say all its sizes"
+            return "its inputs determine all its sizes"
         made = [n for out in block.outputs if out.shape for n in names_of(out.shape)]
         meant = written if written in free else next((n for n in made if n in free), free[-1])
-        return f"a size has its name before it: {node}({meant}={written})"
-    return f"a call is named behind it: {node} as {written}"
+        return f"name the size: {node}({meant}={written})"
+    return f"to name a call, write {node} as {written}"
 
 
 def _to_port(place: Beside, block: ast.Block, argument: ast.Argument) -> str:
@@ -445,17 +445,17 @@ def _to_port(place: Beside, block: ast.Block, argument: ast.Argument) -> str:
     if name not in names:
         return ""
     if len(place.arriving) >= len(names):
-        return f"inputs arrive by arrows, as here: leave `{argument.span.text}` out"
+        return f"inputs are passed by arrows, as here: leave `{argument.span.text}` out"
     missing = names[len(place.arriving) :]
     if not {*missing} <= {*given} or any(not _is_operand(given[each].value) for each in missing):
-        return f"inputs arrive by arrows: {block.name.name}<-…"
+        return f"pass inputs by arrows: {block.name.name}<-…"
     rest = [each.span.text for key, each in given.items() if key not in names]
     over = f" {use.over.span.text}" if use.over else ""
     called = use.operator.span.text + (f"({', '.join(rest)})" if rest else "")
     values = [given[each].value.span.text for each in missing]
     if place.arriving:
-        return f"inputs arrive by arrows: write `{called}{''.join(f'<-{e}' for e in values)}{over}`"
-    return f"inputs arrive by arrows: write `{', '.join(values)} -> {called}{over}`"
+        return f"pass inputs by arrows: write `{called}{''.join(f'<-{e}' for e in values)}{over}`"
+    return f"pass inputs by arrows: write `{', '.join(values)} -> {called}{over}`"
 
 
 def _is_operand(expr: ast.Expr) -> bool:
@@ -476,7 +476,7 @@ def _to_state(place: Beside, block: ast.Block, argument: ast.Argument) -> str:
         written.append(f"{greek_name(state)}={value}" if state else each.span.text)
     over = use.over.span.text if use.over else "over S"
     called = f"{use.operator.span.text}({', '.join(written)}) {over}"
-    return f"a state starts as the call says: write `{called}`"
+    return f"set the start of a state in the call: write `{called}`"
 
 
 # Refusals and helps for arguments in the wrong place; imported only where a text has one.

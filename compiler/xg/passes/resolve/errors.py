@@ -34,7 +34,7 @@ class UnknownValue(ProblemAt):
 
     code = "XG0201"
     title = "no value is called {name}"
-    label = "not made above"
+    label = "not defined above"
     name: str
     known: tuple[str, ...]
     other: Literal["operator", "dim", "number", "nothing"] = "nothing"  # that is called so
@@ -46,16 +46,16 @@ class UnknownValue(ProblemAt):
         if made := filled(self.span):
             return (f"a source has its axes in brackets: `{made}`",)
         if self.other == "operator":
-            return (f"{self.name} is an operator: write it behind an arrow, -> {self.name}",)
+            return (f"{self.name} is an operator: write it after an arrow, -> {self.name}",)
         if self.other == "dim":
-            return (f"{self.name} is a dim: sizes stand in shapes, and shapes say them",)
+            return (f"{self.name} is a dim: use it in shapes, not as a value",)
         if self.other == "number":
             own = f"`op f(x; {self.name}) = x + {self.name}` and `-> f({self.name})`"
             return (f"{self.name} is a number, which operators take in parentheses: {own}",)
         if self._is_made_below:
-            return (f"{self.name} is made further down: this line belongs behind that one",)
+            return (f"{self.name} is defined further down: move this line below it",)
         if self.name.endswith(".T"):
-            return (f"a matrix is transposed by T: T({self.name[:-2]})",)
+            return (f"to transpose a matrix, write T({self.name[:-2]})",)
         close = similar(self.name, self.known)
         if "." in self.name or (close and close.lower() == self.name.lower()):
             return nearest(self.name, self.known)
@@ -104,8 +104,8 @@ class MarkedTwice(ProblemAt):
     """A place that is highlighted or noted a second time as it was before."""
 
     code = "XG0268"
-    title = "{name} is marked like this already"
-    label = "changes nothing"
+    title = "{name} is already marked like this"
+    label = "has no effect"
     name: str
 
 
@@ -128,8 +128,8 @@ class OtherThanZero(ProblemAt):
     """A line of a block that expects something other than a gradient of zero."""
 
     code = "XG0274"
-    title = "a block only expects a gradient to be zero"
-    fix = "write `expect {name} = 0`, or claim other numbers in an `example` of the block"
+    title = "in a block, `expect` only takes a gradient that is zero"
+    fix = "write `expect {name} = 0`, or expect other numbers in an `example` of the block"
     name: str
 
 
@@ -157,9 +157,11 @@ class UnknownOperator(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         if re.search(rf"\bas {re.escape(self.name)}\b", _below(self.span)):
-            return (f"{self.name} is a call further down: this line belongs behind that one",)
+            return (f"{self.name} is a call further down: move this line below it",)
         if self.call:
-            return (f"{self.name} is a call: it is made again by `-> {self.name}`, without `as`",)
+            return (
+                f"{self.name} is a call: to call it again, write `-> {self.name}` without `as`",
+            )
         behind = self.span.source.text[self.span.end :]
         close = nearest(self.name, self._near, SLIP)
         alike = any(each.lower() == self.name.lower() for each in self.known)
@@ -174,13 +176,13 @@ class UnknownOperator(ProblemAt):
                 help = (f"{self.name} is a value: {table}, {place}",)
         before = self.span.source.text[max(0, self.span.start - NEAR) : self.span.start]
         if row := re.search(r"((?:\d+(?:\.\d+)?e[+-]?)?\d+(?:\.\d+)?|\w+) *[×*] *$", before):
-            help = (f"the number of calls stands first: {self.name} × {row[1]}",)
+            help = (f"the number of calls comes first: {self.name} × {row[1]}",)
             if self.value and row[1][0].isdigit():
                 own = re.search(rf"(^|\n)\s{{0,80}}{re.escape(self.name)} *->[^\n:]*$", before)
                 chain = f"{'' if own else f'{self.name} '}-> scale({row[1]})"
-                help = (f"a product with a number is a node: `{chain}`",)
+                help = (f"to multiply by a number, write `{chain}`",)
             elif self.value:
-                help = (f"a product with {self.name} is a node: `-> {row[1]} -> ⊙<-{self.name}`",)
+                help = (f"to multiply by {self.name}, write `-> {row[1]} -> ⊙<-{self.name}`",)
         own = f"`op {self.name}(x) = …` defines an operator, `: {self.name}` names an edge"
         return help or ((own,) if self.name.isidentifier() else ())
 
@@ -201,7 +203,7 @@ class NameTwice(ProblemAt):
     """A name that is declared twice."""
 
     code = "XG0204"
-    title = "the name {name} is given twice"
+    title = "{name} is defined twice"
     label = "again here"
     also = (("first", "first here"),)
     name: str
@@ -215,12 +217,15 @@ class NameTwice(ProblemAt):
             below = self.span.source.text[self.span.end :].partition("\n}")[0]
             if not re.search(rf"\b{re.escape(name)}\b", below):
                 return (line,)
-            return (line, f"below it {name} is what the round began with, {name}_1 the new one")
+            return (
+                line,
+                f"below it, {name} is the state before the round, and {name}_1 the new one",
+            )
         again = self.span.source.line_text(self.span.line)
         if re.match(r"\s*state\b", again) and (block := re.match(r"block\s+(\w+)", line)):
-            start = f"its start is given where {block[1]} is called: {block[1]}({self.name}=…)"
-            return (f"a state is no input: leave {self.name} out of the inputs; {start}",)
-        return ("every name is given once; choose another",)
+            start = f"its start is set in the call: {block[1]}({self.name}=…)"
+            return (f"a state is not an input: remove {self.name} from the inputs; {start}",)
+        return ("a name can be defined only once: choose another",)
 
 
 class NoLabel(ProblemAt):
@@ -236,9 +241,9 @@ class OutputMissing(ProblemAt):
     """An output that no chain makes; an edge of a similar name that nothing reads may be it."""
 
     code = "XG0206"
-    title = "nothing makes the output {name}"
+    title = "no chain computes the output {name}"
     label = "declared here"
-    also = (("slip", "made here, and nothing reads it"),)
+    also = (("slip", "computed here, but never used"),)
     name: str
     slip: Span | None = None
 
@@ -276,12 +281,12 @@ class DoubleArrow(ProblemAt):
     def diagnostic(self) -> Diagnostic:
         if self.node == "•":
             return self.report(
-                "• needs exactly one operand by a single arrow and one by a double arrow",
+                "• needs exactly one operand with a single arrow and one with a double arrow",
                 Label(self.span),
                 help=("H -> •<=W multiplies H by W",),
             )
         return self.report(
-            f"the double arrow brings the second operand of •, not one of {self.node}",
+            f"the double arrow is for the second operand of •, not for {self.node}",
             Label(self.span),
             help=(f"write {self.node}<-…",),
         )
@@ -324,22 +329,22 @@ class BadBrackets(ProblemAt):
             "axes": f"{node} takes no list of axes in brackets",
             "map": f"{node} takes no map of axes in brackets",
             "list": f"{node} takes a list of single axes, not {written}",
-            "size": f"{node} finds the axis by its name: {written} says a size that is not read",
-            "counted": f"{node} names its axes here: {written} counts them",
-            "again": f"{written} says the size of an axis that stands left of the arrow, too",
-            "twice": f"{self.takes} stands twice right of the arrow",
+            "size": f"{node} finds the axis by name: the size in {written} is not used",
+            "counted": f"{node} needs axis names here: {written} is a position",
+            "again": f"{written} sets the size of an axis that is already left of the arrow",
+            "twice": f"{self.takes} is on the right of the arrow twice",
             "same name": f"{node} has two axes called {self.takes}",
         }[self.wrong]
-        shape = f"a shape stands behind the name of an edge: `-> {node} : NAME {written}`"
+        shape = f"a shape goes after the name of an edge: `-> {node} : NAME {written}`"
         if self.takes == "own":
-            shape = f"the op says itself along which axes it goes: -> T -> {node} for another one"
+            shape = f"the op defines its own axes: for another one, write -> T -> {node}"
         help = {
             "axes": (f"it takes a map of axes{example}" if example else shape,),
             "map": (f"it takes names of axes{example}",) if example else (),
-            "size": ("a size stands behind a new axis alone",),
-            "again": (self.takes or "a size stands behind a new axis alone",),
-            "twice": (f"each axis stands there once, a new one with its size: {written}",),
-            "same name": ("axes are told apart by their names: call one of them otherwise",),
+            "size": ("only a new axis takes a size",),
+            "again": (self.takes or "only a new axis takes a size",),
+            "twice": (f"name each axis there once, a new one with its size: {written}",),
+            "same name": ("axes need different names: rename one of them",),
         }.get(self.wrong, ())
         return self.report(message, Label(self.span), help=help)
 
@@ -348,7 +353,7 @@ class UnusedParam(ProblemAt):
     """A parameter that no choice of options uses."""
 
     code = "XG0212"
-    title = "the parameter {name} is used by no chain"
+    title = "no chain uses the parameter {name}"
     label = "declared here"
     name: str
 
@@ -391,7 +396,9 @@ class UnknownOption(UnknownName):
 
     def helps(self) -> tuple[str, ...]:
         if self.owner:
-            return (f"the block {self.owner} has {self.name}: --block {self.owner} compiles it",)
+            return (
+                f"the block {self.owner} has {self.name}: compile it with --block {self.owner}",
+            )
         return super().helps() or there_are(self.known)
 
 
@@ -435,7 +442,7 @@ class UnnamedTwice(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         if self.is_named:
-            again = f"to share the parameters, call it again by its name alone: {self.name}"
+            again = f"to share the parameters, call it again by name: {self.name}"
             return (f"give it a name of its own: as {self.name}_2", again)
         first = " ".join(self.first.text.split())
         first = first if re.fullmatch(r"\w+ over \w+( reversed)?", first) else self.name
@@ -443,7 +450,7 @@ class UnnamedTwice(ProblemAt):
         own = {
             "node": f"give each its own name: {first} as first_{self.name.lower()}",
             "chain": f"give it a name of its own: {written}",
-            "operand": f"write it as a chain of its own, with a name: {written} : …",
+            "operand": f"make it a chain of its own, with a name: {written} : …",
         }[self.stands]
         return (own, "to share the parameters, name the first call and call that name again")
 
@@ -458,10 +465,10 @@ class CallsItself(Problem):
         names = [name for name, _ in self.ring]
         message = f"{names[0]} calls itself"
         if len(names) > 1:
-            message = f"blocks call each other in a ring: {' → '.join([*names, names[0]])}"
+            message = f"blocks call each other in a cycle: {' → '.join([*names, names[0]])}"
         (name, first), *rest = self.ring
         others = [Label(span, f"in {name}", primary=False) for name, span in rest]
-        help = ("a row of calls repeats a block: N × Block",)
+        help = ("to repeat a block, write N × Block",)
         return self.report(message, Label(first, f"in {name}"), *others, help=help)
 
 
@@ -469,7 +476,7 @@ class SeveralOutputs(ProblemAt):
     """A node with several results in the middle of a chain."""
 
     code = "XG0217"
-    title = "{node} gives {count} values: they must be named where they leave"
+    title = "{node} returns {count} values: name them where they leave"
     node: str
     count: int
     stands: CallPlace = "node"
@@ -477,21 +484,21 @@ class SeveralOutputs(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         if self.stands == "operand":
             written = " ".join(self.span.text.split())
-            return (f"write it as a chain of its own, `{written} : A, B`, and take A or B here",)
-        return ("end the chain with `: A, B` and go on with `A, B -> …`",)
+            return (f"make it a chain of its own, `{written} : A, B`, and use A or B here",)
+        return ("end the chain with `: A, B` and continue with `A, B -> …`",)
 
 
 class RowOfSeveral(ProblemAt):
     """A repeat of a block with several results; only one can go to the next round."""
 
     code = "XG0229"
-    title = "a row hands one value on, and {node} gives {count}"
+    title = "a repeat passes on one value, but {node} returns {count}"
     node: str
     count: int
 
     def helps(self) -> tuple[str, ...]:
-        cut = f"cut them apart in {self.node} by split, and join its results by C"
-        return (f"join the values before the row, `A, B -> C`, {cut}",)
+        cut = f"in {self.node}, split them and join its results with C"
+        return (f"join the values before the repeat, `A, B -> C`; {cut}",)
 
 
 class CalledAgain(ProblemAt):
@@ -506,16 +513,16 @@ class CalledAgain(ProblemAt):
         name = self.name
         message, help = {
             "a row": (
-                f"{name} is a row of calls: it cannot be called again",
-                "put the row into a block, and call that block again by its name",
+                f"{name} is a repeat: it cannot be called again",
+                "put the repeat into a block, and call that block again by name",
             ),
             "repeated": (
                 f"{name} is one call: it cannot be repeated",
-                "each round of a row has its own parameters: repeat the block itself; "
-                "rounds that share them are a loop with a state: -> Cell over S",
+                "each repetition has its own parameters: repeat the block itself; "
+                "to share them, loop with a state: -> Cell over S",
             ),
             "given arguments": (
-                f"{name} is called again: its arguments stand where it is called first",
+                f"{name} is called again: only its first call takes arguments",
                 "for other arguments, call the block itself under another name with `as`",
             ),
         }[self.what]
@@ -531,9 +538,9 @@ class ParamOfRow(ProblemAt):
     """A parameter of a repeat, which is a different one in each round."""
 
     code = "XG0222"
-    title = "{name} is a row of calls: {span.text} is another one in each round"
-    also = (("row", "the row"),)
-    fix = "a parameter that several nodes share belongs to the block that holds them all"
+    title = "{name} is a repeat: {span.text} differs in each repetition"
+    also = (("row", "the repeat"),)
+    fix = "to share a parameter, declare it in the block that contains all nodes that use it"
     name: str
     row: Span
 
@@ -553,7 +560,11 @@ class NoBlock(Problem):
 
     def helps(self) -> tuple[str, ...]:
         if self.name is None:
-            return (f"it takes {', '.join(self.known)}: say --block NAME",) if self.known else ()
+            return (
+                (f"it imports {', '.join(self.known)}: choose one with --block NAME",)
+                if self.known
+                else ()
+            )
         return nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
 
 
@@ -573,24 +584,24 @@ class StateOutsideLoop(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         if self.takes_nothing:
-            return (f"a loop goes through an operand: give {self.block} an input, one per round",)
-        return (f"name the axis whose positions it goes through: {self.block} over S",)
+            return (f"a loop goes over an input: give {self.block} one",)
+        return (f"name the axis to loop over: {self.block} over S",)
 
 
 class OverOperator(ProblemAt):
     """A loop around an operator."""
 
     code = "XG0261"
-    title = "{node} is an operator: only blocks are called over an axis"
+    title = "{node} is an operator: only a block can be called over an axis"
     node: str
     axis: str
     state: str = ""  # of the block around
 
     def helps(self) -> tuple[str, ...]:
         if self.state:
-            own = f"a round is a block of its own, which has the state {self.state}"
-            return (f"{own} and is called by another: -> Cell over {self.axis}",)
-        return ("an operator works on all positions at once: leave `over` out",)
+            own = f"put the round and the state {self.state} into a block of their own"
+            return (f"{own}, and call it: -> Cell over {self.axis}",)
+        return ("an operator works on all positions at once: remove `over`",)
 
 
 class OverRow(ProblemAt):
@@ -598,7 +609,7 @@ class OverRow(ProblemAt):
 
     code = "XG0262"
     title = "{node} is both repeated and called over an axis"
-    fix = "put the loop into a block of its own, and repeat that"
+    fix = "put the loop into its own block, and repeat that block"
     node: str
 
 
@@ -621,5 +632,5 @@ class StateStart(ProblemAt):
     given: str = ""  # how a call gives it, where a call does
 
     def helps(self) -> tuple[str, ...]:
-        where = f"a value is given where the block is called: ({self.name}=EDGE)"
+        where = f"to start from a value, pass it in the call: ({self.name}=EDGE)"
         return (self.given or f"it may start as zeros, ones or a number; {where}",)

@@ -178,7 +178,7 @@ class ExpressionReader:
             case ast.Power(exponent=ast.Number(value=int() as power)):
                 return self._power(expr, power)
             case ast.Number(value=value) if float(value).is_integer() and 0 < value < LARGE:
-                instead = f"sizes are whole numbers: write `{int(value)}`"
+                instead = f"sizes are integers: write `{int(value)}`"
                 raise Refused(BadSize(expr.span, f"{expr.span.text} is not a size", instead))
             case _:
                 raise Refused(BadSize(expr.span, f"{expr.span.text} is not a size"))

@@ -9,7 +9,7 @@ from xg.diagnostics.diagnostic import Fix, Span
 from xg.ir.op import FOREIGN_NAMES, SAME
 
 _WINDOWS: Final = "windows of an axis are window[S](k=3), their sum is overlap[S]"
-_AXES: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
+_AXES: Final = "to move axes, use T, or a map: T[b, s, d -> b, d, s]"
 _PLACES: Final = "positions of an axis are taken by gather[S]<-i, added up by scatter[S]<-i"
 _LOSS: Final = "a loss is CE<-t, BCE<-t or MSE<-t"
 _PARTS: Final = "parts of an axis are taken by slice[S](0, n), one position by pick[S](0)"
@@ -25,7 +25,7 @@ _OPERATORS: Final = {  # of each, what is said where it has one of its other nam
     "LN": "a layer norm is LN, or LN(γ, β) with param γ [D] = ones, β [D] = zeros",
     "C": "tensors are joined by C: A -> C<-B : Y [B, S, D], or C[S]<-B",
     "T": _AXES,
-    "R": "R makes another shape, that of the label behind it: -> R : Y [B, S*D]",
+    "R": "R makes another shape, that of the label after it: -> R : Y [B, S*D]",
     "BC": "BC repeats along new axes: BC[B](b), or -> BC : Y [B, S, D]",
     "•": "a matrix product is X -> •<=W, or X -> @<=W",
     "⊕": "a sum is X -> ⊕<-Y, or X -> +<-Y",
@@ -190,12 +190,12 @@ def meant(name: str, behind: str = "") -> tuple[str, ...]:
         return (_BY_NAME[plain],) if plain in _BY_NAME else ()
     axes, other = re.findall(r"^(?:\[([\w, ]+)\])?(?:<-(\w+))?", behind)[0]
     if plain in ("max", "min") and axes:
-        return (f"it stands in an op: op f(x [.., {axes}]) = {plain}[{axes}](x), and then -> f",)
+        return (f"it goes in an op: op f(x [.., {axes}]) = {plain}[{axes}](x), and then -> f",)
     if plain in ("max", "min") and other:
         formula = f"{plain}(x, y)"
     if "y" in formula:
-        return (f"it stands in an op: op f(x, y) = {formula}, and then -> f<-{other or 'z'}",)
-    each = f"it stands in an op: op f(x) = {formula}, and then -> f"
+        return (f"it goes in an op: op f(x, y) = {formula}, and then -> f<-{other or 'z'}",)
+    each = f"it goes in an op: op f(x) = {formula}, and then -> f"
     over = f"over an axis: op f(x [.., D]) = {plain}[D](x), and then -> f"
     return (each, over) if plain in ("max", "min") else (each,)
 
@@ -210,7 +210,7 @@ def in_a_body(name: str) -> str:
 def in_a_chain(name: str) -> tuple[str, ...]:
     """A help line for a function that is a node of chains and none of bodies, or none."""
     node = _PLACED.get(name.lower())
-    return (f"it is a node of a chain, before or behind the op: {node}",) if node else ()
+    return (f"it is a node of a chain, before or after the op: {node}",) if node else ()
 
 
 def in_place(span: Span, name: str) -> tuple[Fix, ...]:

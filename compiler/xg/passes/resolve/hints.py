@@ -154,7 +154,7 @@ def _same_padding(scope: BlockScope, use: ast.NodeUse, op: Op) -> str:
         shape = kernel.declared.shape if kernel and kernel.declared else ()
         widths = {dim.constant for dim in shape[:axes]}
     width = widths.pop() if len(widths) == 1 else None
-    front = "`causal` keeps the length by zeros in front alone"
+    front = "`causal` keeps the length with zeros at the front only"
     if width is None:
         return f"a width of 3 keeps the length with `pad=1`, 5 with `pad=2`; {front}"
     if width % 2 == 0:
@@ -181,22 +181,20 @@ def number_of_values(place: Beside, op: Op, expr: ast.Expr, refused: Refused) ->
 
     def instead(name: str) -> str:
         if node in ("pick", "slice"):
-            return (
-                f"{name} is a value: positions that integers name are taken by gather{axes}<-{name}"
-            )
+            return f"{name} is a value: to take positions by index, write gather{axes}<-{name}"
         value = scope.values[name]
         shape = value.declared.shape if value.declared else ()
         whole = place.shape or place.target
         if node == "scale" and ascii_name(written) == name and _fits(shape, whole):
             operand = greek_name(name) if shape and shape == (whole or shape) else f"BC({written})"
             return f"{greek_name(name)} is a value: write `⊙<-{operand}`"
-        told = f"{greek_name(name)} is a value, and numbers are made of dims"
+        told = f"{greek_name(name)} is a value, and a number can only use dims"
         if node in ("scale", "SM"):
             operator = _scaling_operator(place, value, shape, written)
             return f"{told}: {operator}{' in front' * (node == 'SM')}"
         if find(node) is None:
             return f"{told}: {as_operand(op, node, value)}"
-        taken = f": where {node} takes it, it arrives by an arrow, {node}<-{name}"
+        taken = f": if {node} takes it, pass it by an arrow, {node}<-{name}"
         return told + (taken if len(op.data) > 1 else "")
 
     problems = _instead(refused, instead).problems
@@ -239,13 +237,13 @@ def made_elsewhere(use: ast.NodeUse, op: Op, own: Tensor, value: Value, written:
     node = use.operator.name
     if op.glyph == "Emb":
         if value.declared and value.declared.range is not None:
-            return f"integers go in, and the table stands in parentheses: `{written} -> Emb(…)`"
-        return f"rows of a table that is made are `{written} -> gather[V]<-ids`"
+            return f"integers go in, and the table goes in parentheses: `{written} -> Emb(…)`"
+        return f"for rows of a computed table, write `{written} -> gather[V]<-ids`"
     if op.name in NORMS:
-        return f"those that are made scale and shift behind it: `{node} -> ⊙<-BC(…) -> ⊕<-BC(…)`"
+        return f"computed ones scale and shift after it: `{node} -> ⊙<-BC(…) -> ⊕<-BC(…)`"
     if find(node) is None:
         return as_operand(op, node, value)
-    return f"let it arrive by an arrow: {node}<-{written}" if len(op.data) > 1 else ""
+    return f"pass it by an arrow: {node}<-{written}" if len(op.data) > 1 else ""
 
 
 def as_operand(op: Op, node: str, value: Value) -> str:
@@ -254,7 +252,7 @@ def as_operand(op: Op, node: str, value: Value) -> str:
     taken = [f"{data.name} [{', '.join(data.axes or ('..',))}]" for data in op.data]
     head = ", ".join([*taken, f"{value.name}{shape}"])
     return (
-        f"operands are in front of the `;`, `op {node}({head})`, and arrive: `{node}<-{value.name}`"
+        f"operands go before the `;`, `op {node}({head})`, and are passed: `{node}<-{value.name}`"
     )
 
 
@@ -263,13 +261,13 @@ def over_values(ports: ast.Block, data: Sequence[Value], refused: Refused) -> Re
     known = [str(dim) for value in data if value.declared for dim in value.declared.shape]
     ends = {name for port in ports.data if port.shape for name in names_of(port.shape)}
     axis = next((name for name in known if name not in ends), "S")
-    told = "an axis stands there, and {} is a value: write `over {}`"
+    told = "this must be an axis, and {} is a value: write `over {}`"
     if axis in known:
         refused = Refused(
             *(
                 replace(
                     problem,
-                    instead=f"{problem.name} is no axis of what arrives: write `over {axis}`",
+                    instead=f"{problem.name} is not an axis of the operands: write `over {axis}`",
                 )
                 if isinstance(problem, UnknownSize) and problem.other == "nothing"
                 else problem

@@ -113,7 +113,7 @@ def _group_with(items: tuple[ast.AxisItem, ...], axis: ast.Axis) -> str:
         if isinstance(item, ast.AxisGroup) and name in [part.name.name for part in _axes((item,))]:
             parts = (part.span.text for part in item.axes)
             sized = ", ".join(axis.span.text if part == name else part for part in parts)
-            return f"the size of a part stands left of the arrow: ({sized})"
+            return f"write the size of a part left of the arrow: ({sized})"
     return ""
 
 
@@ -233,7 +233,7 @@ def _tensor(place: Beside, op: Op, own: Tensor, expr: ast.Expr) -> Value:
         what = f"{own.name} of {use.operator.name} is a parameter"
         raise Refused(BadArgument(expr.span, what, help))
     written = expr.span.text
-    what = f"{written} is made by another node: it cannot stand in parentheses"
+    what = f"{written} comes from another node: it cannot go in parentheses"
     help = help or tuple(filter(None, (made_elsewhere(use, op, own, value, written),)))
     raise Refused(BadArgument(expr.span, what, help, value.span))
 
@@ -290,7 +290,7 @@ def _mesh_axis(scope: BlockScope, expr: ast.Expr) -> str:
 def _axis_missing(scope: BlockScope, use: ast.NodeUse) -> BadArgument:
     node = use.operator.name
     axis = next(iter(scope.linked.mesh), "N_T")
-    help = f"say over which ranks: {node}({axis})"
+    help = f"name the mesh axis: {node}({axis})"
     return BadArgument(use.span, f"{node} needs an axis of the mesh in parentheses", (help,))
 
 
@@ -385,10 +385,10 @@ def _renamed_apart(
 def _operator_as_call(use: ast.NodeUse, op: Op) -> NotYet:
     """An operator that is repeated or named as a call is; `0.5 * tanh` is meant as a product."""
     what, name = ("repeated", "repeat") if use.repeat else ("named", "name")
-    help = (f"put {op.glyph} into a block, and {name} the call of that",)
+    help = (f"put {op.glyph} into a block, and {name} the call of that block",)
     if use.repeat and not use.repeat.span.text.isdigit():
         product = f"-> {op.glyph} -> scale({use.repeat.span.text})"
-        help = (f"a product with a number is a node: `{product}`", *help)
+        help = (f"to multiply by a number, write `{product}`", *help)
     return NotYet(use.span, f"an operator that is {what}", help)
 
 
@@ -447,7 +447,7 @@ def apply_gradient(
         help = ("name them: `grad[x](loss) : dx`",)
         raise Refused(BadArgument(span, "grad needs the values to differentiate by", help))
     if len(data) != 1 or use.arguments:
-        help = ("the loss arrives by an arrow or in parentheses: `grad[x](loss)`",)
+        help = ("pass the loss by an arrow or in parentheses: `grad[x](loss)`",)
         found = len(data) + len(use.arguments)
         raise Refused(WrongOperands(use.span, op.glyph, _takes(1, ["loss"]), found, help=help))
     variables = [scope.path(ast.Path(item.span, (item.name,))) for item in named]
@@ -569,7 +569,7 @@ def _too_many_or_few(use: ast.NodeUse, block: ast.Block, data: Sequence[Value]) 
     help: tuple[str, ...] = ()
     if use.over and 0 < found < len(block.data):
         line = f"state {' '.join(block.data[found].span.text.split())}"
-        help = (f"what goes from round to round is no input: `{line}`, and `next` sets it",)
+        help = (f"a value that goes from round to round is a state: `{line}`, and `next` sets it",)
     elif use.over and 0 < len(block.data) < found <= len(block.data) + len(block.states):
         help = (_as_starts(use, block, data),)
     name = block.name
@@ -584,7 +584,7 @@ def _as_starts(use: ast.NodeUse, block: ast.Block, data: Sequence[Value]) -> str
     given = ", ".join([*(argument.span.text for argument in use.arguments), *starts])
     assert use.over is not None
     called = f"{use.operator.span.text}({given}) {use.over.span.text}"
-    return f"a state starts as the call says: `{', '.join(names[:own])} -> {called}`"
+    return f"set the start of a state in the call: `{', '.join(names[:own])} -> {called}`"
 
 
 def _result_count(use: ast.NodeUse, block: ast.Block) -> int:
@@ -615,21 +615,21 @@ def _operand_help(use: ast.NodeUse, op: Op, found: int) -> tuple[str, ...]:
     """Where operands and parameters belong, if they were taken for each other."""
     own = [own.name for own in op.own if isinstance(own, Tensor)]
     if found > len(op.data) and own:
-        return (f"its own parameters stand in parentheses: {op.glyph}({', '.join(own)})",)
+        return (f"its own parameters go in parentheses: {op.glyph}({', '.join(own)})",)
     given = [argument.value for argument in use.arguments if argument.name is None]
     if found < len(op.data) and not own and given and isinstance(given[0], ast.Path):
         axes = use.axes.span.text if use.axes else ""
-        return (f"an operand arrives by an arrow: {op.glyph}{axes}<-{given[0].span.text}",)
+        return (f"pass an operand by an arrow: {op.glyph}{axes}<-{given[0].span.text}",)
     names = [data.name for data in op.data]
     if found == 1 and len(given) == 1 and op.glyph in "⊕⊙":
         number = given[0].span.text
         if op.glyph == "⊙":
-            return (f"a number multiplies by scale: `-> scale({number})`",)
+            return (f"to multiply by a number, write `-> scale({number})`",)
         return (f"define it: `op f(x; c) = x + c`, and write `-> f({number})`",)
     if found == len(names) - len(given) and given:
         own = f"op {op.glyph}({', '.join(names[:found])}; {', '.join(names[found:])}) = …"
-        return (f"what stands in parentheses is right of a semicolon: {own}",)
+        return (f"arguments in parentheses are declared after a semicolon: {own}",)
     if 0 < found < len(names) and not own:
         others = "".join(f"<-{name}" for name in names[found:])
-        return (f"the others arrive by arrows: {op.glyph}{others}",)
+        return (f"pass the others by arrows: {op.glyph}{others}",)
     return ()

@@ -16,7 +16,7 @@ class MisplacedMesh(ProblemAt):
     code = "XG0230"
     title = "{axis} is an axis of the mesh, not a size"
     fix = (
-        "behind all else it cuts an axis of a shape: [B, S, D/{axis}]",
+        "to cut an axis, divide it by the mesh axis: [B, S, D/{axis}]",
         "to cut a sum, divide all of it: (S + 1)/{axis}",
     )
     axis: str
@@ -64,7 +64,7 @@ class MeshOrder(ProblemAt):
     title = "{outer} cuts before {inner} here, and after it elsewhere"
     label = "{outer} before {inner}"
     also = (("other", "{inner} before {outer}"),)
-    fix = "ranks stand in one order: write the axes of a divisor in the same one"
+    fix = "write the mesh axes of a divisor in the same order everywhere"
     outer: str
     inner: str
     other: Span
@@ -105,7 +105,7 @@ class PlanOfUnknown(UnknownName):
 
     def helps(self) -> tuple[str, ...]:
         if self.is_operator:
-            return (f"{self.name} is an operator: a plan is of a block that uses it",)
+            return (f"{self.name} is an operator: name a block that uses it",)
         return super().helps()
 
 
@@ -116,7 +116,7 @@ class PlanTwice(ProblemAt):
     title = "the plan {plan} is declared twice"
     label = "again here"
     also = (("first", "first here"),)
-    fix = "a plan may be of several blocks, once of each; a product is one line"
+    fix = "a plan has one text per block; a product of plans is one line"
     name: str
     block: str
     first: Span
@@ -151,9 +151,9 @@ class NoSuchPlace(ProblemAt):
     def diagnostic(self) -> Diagnostic:
         if self.what != "round":
             return super().diagnostic()
-        message = f"{self.block} is a row of calls: all its rounds lie alike"
-        help = (f"write `*` for the round, as in {self.block}.*.W",)
-        return self.report(message, Label(self.span, f"{self.name} is no `*`"), help=help)
+        message = f"{self.block} is a repeat: all its repetitions have the same placement"
+        help = (f"write `*` for the repetition, as in {self.block}.*.W",)
+        return self.report(message, Label(self.span, f"{self.name} instead of `*`"), help=help)
 
     def helps(self) -> tuple[str, ...]:
         return nearest(self.name, self.known)
@@ -165,7 +165,7 @@ class UseOfNoParam(ProblemAt):
     code = "XG0241"
     title = "{name} is not a parameter: it is not stored"
     label = "in use"
-    fix = "`->` is for parameters, which may be stored in pieces and used whole"
+    fix = "`->` is for parameters, which can be stored in pieces and used whole"
     name: str
 
 
@@ -174,8 +174,8 @@ class PadOfNoParam(ProblemAt):
 
     code = "XG0269"
     title = "nothing of {name} is padded here"
-    label = "only a parameter that rests cut can"
-    fix = ("`pad` stands behind the shape of a parameter: E [V/N_T, D] pad",)
+    label = "only a parameter that is stored in pieces can be"
+    fix = ("`pad` goes after the shape of a parameter: E [V/N_T, D] pad",)
     name: str
 
 
@@ -183,14 +183,14 @@ class MemoryOfParam(ProblemAt):
     """Recomputation of a parameter, which nothing computes."""
 
     code = "XG0244"
-    title = "{name} is a parameter, which nothing computes"
-    label = "{word} what?"
+    title = "{name} is a parameter, so nothing computes it"
+    label = "`{word}` needs a computed value"
     name: str
     word: str
 
     def helps(self) -> tuple[str, ...]:
         gathered = (
-            "write this behind `->`, where a parameter is gathered for use: "
+            "write this after `->`, where a parameter is gathered for use: "
             f"[_/N_D, ..] -> [..] {self.word}"
         )
         if self.word == "hold":
@@ -202,7 +202,7 @@ class HoldOfNoParam(ProblemAt):
     """`hold` on a value that is not a parameter."""
 
     code = "XG0248"
-    title = "{name} is no parameter, and only those are held for all passes of a step"
+    title = "{name} is not a parameter: only a parameter is held for all passes of a step"
     label = "held"
     fix = "end the line with `keep`: the value is kept for its own backward pass"
     name: str
@@ -224,7 +224,7 @@ class ShapeOfCall(ProblemAt):
 
     code = "XG0245"
     title = "{name} is a call, and has no shape"
-    label = "of a call"
+    label = "a call"
     name: str
     mesh: tuple[str, ...]
 
@@ -232,12 +232,10 @@ class ShapeOfCall(ProblemAt):
         axis = self.mesh[0] if self.mesh else "N_P"
         behind, _, row = self.name.rpartition(".")
         if behind:
-            return (
-                f"a pipeline shares the rounds of a row in the plan's own block: call {row} there",
-            )
+            return (f"a pipeline shares a repeat in the plan's own block: call {row} there",)
         return (
-            f"of a row, `{self.name} [N_L/{axis}]` shares its N_L rounds among the stages of a "
-            "pipeline",
+            f"to share the N_L repetitions of a repeat among pipeline stages, write "
+            f"`{self.name} [N_L/{axis}]`",
         )
 
 
@@ -248,7 +246,7 @@ class TwoLayouts(ProblemAt):
     title = "this value is cut as {written} and as {other}"
     label = "here {written}"
     also = (("first", "here {other}"),)
-    fix = "a label names a layout and changes nothing: AR, AG and RS do"
+    fix = "a label moves no data: use AR, AG or RS"
     written: str
     other: str
     first: Span
@@ -263,7 +261,7 @@ class MeshUnused(ProblemAt):
     severity = "warning"
     fix = (
         "cut a tensor by it, in a plan or a shape: [B/{axis}, S, D]",
-        "leave it out: more ranks along it would all compute the same",
+        "remove it: the ranks along it would all compute the same",
     )
     axis: str
 
@@ -278,7 +276,7 @@ class UnknownSchedule(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         known = "known: 1F1B, GPipe and ZBH1, with the number of microbatches: schedule 1F1B(8)"
         if "nterleave" in self.name:
-            known = "1F1B(8, 2) is interleaved: 2 stages a rank"
+            known = "1F1B(8, 2) is interleaved: 2 stages per rank"
         return (*nearest(self.name, SCHEDULES), known)
 
     def fixes(self) -> tuple[Fix, ...]:
@@ -289,5 +287,5 @@ class ScheduleCounts(ProblemAt):
     """A schedule with missing, wrong or too many counts."""
 
     code = "XG0247"
-    title = "a schedule has a number of microbatches, and one of stages for each rank"
+    title = "a schedule takes the number of microbatches, and of stages per rank if interleaved"
     fix = "schedule 1F1B(8) or, interleaved, schedule 1F1B(8, 2); both are at least 1"

@@ -402,7 +402,7 @@ class _Plans:
 def _check_order(word: ast.Name, name: str, rest: Layout | None, end: End) -> None:
     """Refuse an order of ranks for what no mesh axis cuts, or several; raises Refused."""
     axes = [axis for cuts in rest.cuts for axis in cuts] if rest else []
-    why = "a parameter has its pieces in a row" if end.is_param else ""
+    why = "a parameter is stored in consecutive pieces" if end.is_param else ""
     if len(axes) != 1:
         why = f"this line cuts over {' and '.join(axes)}" if axes else "this line cuts nothing"
     if why:

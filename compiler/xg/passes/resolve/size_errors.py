@@ -12,18 +12,18 @@ from xg.syntax.format import declaration
 from xg.syntax.spelling import ascii_name
 
 _NUMBERS: Final = {
-    "inf": "numbers are finite: -1e30 in its place hides a score as well",
+    "inf": "numbers are finite: use -1e30 instead, which hides a score as well",
     "pi": "write the number, 3.141592653589793",
 }
 _KINDS: Final = {  # as other languages call what a range says
-    **dict.fromkeys(("bool", "boolean"), "a mask is of integers below 2: write `in 2`"),
+    **dict.fromkeys(("bool", "boolean"), "a mask has integers below 2: write `in 2`"),
     **dict.fromkeys(
         ("int", "int32", "int64", "long", "integer"),
-        "integers say below what they are: write `in V`, with dim V",
+        "integers need an upper bound: write `in V`, with dim V",
     ),
     **dict.fromkeys(
         ("float", "float32", "float64", "double"),
-        "numbers are floats where no range is: leave `in {}` out",
+        "tensors without a range are floats: leave `in {}` out",
     ),
 }
 
@@ -68,11 +68,11 @@ class UnknownSize(ProblemAt):
         name, line = self.name, f"dim {', '.join(self.names)}"
         if self.other == "value":
             return (
-                self.instead or f"{name} is a value: it arrives at a node by an arrow, `<-{name}`",
+                self.instead or f"{name} is a value: pass it to a node by an arrow, `<-{name}`",
             )
         if self.other == "number":
-            dim = f"`dim {name}` in its place, and give it at the call: `F({name}=2)`"
-            return (f"{name} is a number of the block, and no size: declare {dim}",)
+            dim = f"`dim {name}` instead, and set it in the call: `F({name}=2)`"
+            return (f"{name} is a number, not a size: declare {dim}",)
         if self.instead:
             return (self.instead,)
         if name in _NUMBERS and not self.beside:
@@ -83,7 +83,7 @@ class UnknownSize(ProblemAt):
             return (f"declare them in a line above the block: {line}",)
         close = similar(name, self.known)
         slip = f"did you mean {close}? if not, " if close else ""
-        taken = f"positions that integers name are taken by {self.gathered}"
+        taken = f"to take positions by index, write {self.gathered}"
         return (f"{slip}declare it: {line}", *((taken,) if self.gathered else ()))
 
     def fixes(self) -> tuple[Fix, ...]:
@@ -139,7 +139,7 @@ class BadNumber(ProblemAt):
 
     code = "XG0224"
     title = "{message}"
-    fix = "numbers are made of dims, numbers, + - * / ^, sqrt(…), exp(…) and log(…)"
+    fix = "a number can use dims, numbers, + - * / ^, sqrt(…), exp(…) and log(…)"
     message: str
 
 
@@ -152,4 +152,4 @@ class BadSize(ProblemAt):
     instead: str = ""
 
     def helps(self) -> tuple[str, ...]:
-        return (self.instead or "sizes are made of dims, numbers and + - * / ^",)
+        return (self.instead or "a size can use dims, numbers and + - * / ^",)

@@ -45,13 +45,13 @@ def carries(scope: BlockScope, pasts: list[Value]) -> Iterator[Carry]:
         name = binding.name
         if name.name not in states:
             help = _no_state(scope.block, name.name, [*states])
-            raise Refused(NextOfState(name.span, name.name, "is no state of this block", help))
+            raise Refused(NextOfState(name.span, name.name, "is not a state of this block", help))
         if name.name in nexts:
             raise Refused(NextOfState(name.span, name.name, "has a next already", "keep one"))
         nexts[name.name] = binding
     for past, (name, state) in zip(pasts, states.items(), strict=True):
         if name not in nexts:
-            help = f"say what the next round finds: next {name} = …"
+            help = f"set its value for the next round: next {name} = …"
             raise Refused(NextOfState(state.name.span, name, "never changes", help))
         yield Carry(name, past, _next(scope, nexts[name], past), _start(scope, state, past))
 
@@ -75,7 +75,7 @@ def given_start(scope: BlockScope, state: ast.State, expr: ast.Expr) -> Value:
     if of_numbers or isinstance(expr, ast.Number | ast.Negation):
         start = of_numbers[1] if of_numbers else written
         line = f"state {greek_name(name)} {state.shape.span.text} = {start}"
-        told = f"a number stands where the state is declared: {line}"
+        told = f"set a number where the state is declared: {line}"
         raise Refused(StateStart(expr.span, name, told))
     edge = next(each for i in count() if (each := f"{name}_{i}") not in scope.values)
     name, edge = greek_name(name), greek_name(edge)
@@ -83,7 +83,7 @@ def given_start(scope: BlockScope, state: ast.State, expr: ast.Expr) -> Value:
     is_open = is_call and expr.operator.name in OPEN and expr.axes is None
     line, shape = written if is_call else "…", f" {state.shape.span.text}" if is_open else ""
     above = f"write `{line} : {edge}{shape}` in a line above"
-    told = f"an edge is given: {above}, and `{name}={edge}` here"
+    told = f"pass an edge: {above}, and `{name}={edge}` here"
     raise Refused(StateStart(expr.span, name, told))
 
 
@@ -228,7 +228,7 @@ def _wrong_path(program: IRProgram, start: Graph, meant: MeantZero) -> Iterator[
     values = {str(param.value.name): param.value for param in graph.params}
     if last not in values:
         yield wrong(
-            f"{last} is no parameter of {graph.block}",
+            f"{last} is not a parameter of {graph.block}",
             (f"d{n}" for n, value in values.items() if not value.frozen),
         )
     elif values[last].frozen or not graph.types[values[last]].is_float:

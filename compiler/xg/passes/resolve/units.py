@@ -42,7 +42,7 @@ Declared = ast.OpDef | ast.Block | ast.DimDecl | ast.MeshDecl | ast.OptionDecl |
 def declared_in_vain(module: ast.Module) -> tuple[Problem, ...]:
     """Names that a file declares twice, and arguments with a shape, which nothing reads."""
     arguments = [own for block in module.blocks for own in block.own if own.shape]
-    help = ("a call shares its parameters where its name is called again",)
+    help = ("to share parameters, call the same name again",)
     shaped = (
         NotYet(own.span, f"the shape of the argument {own.name.name}", help) for own in arguments
     )

@@ -14,8 +14,8 @@ class RingOfNothing(ProblemAt):
     title = "{name} cannot go round a ring: it is not the keys or the values of attention"
     label = "read by something else"
     fix = (
-        "`ring` is for the two edges of `• SM S DO •` that all ranks' queries meet: K and V",
-        "end the line without a word: the value is gathered",
+        "`ring` is for the keys and values of `• SM S DO •`, which all queries need",
+        "to gather the value instead, end the line without a word",
     )
     name: str
 
@@ -24,11 +24,11 @@ class RingAxes(ProblemAt):
     """Keys and values that do not go around exactly one mesh axis."""
 
     code = "XG0832"
-    title = "{both} go round one mesh axis, but their lines say {many}"
-    label = "these"
-    fix = "write for both what they would be gathered to: `{both_names} [B, N_H, S_k, D_h] ring`"
+    title = "{both} must go round one mesh axis, but their lines say {many}"
+    label = "here"
+    fix = "write both as if they were gathered: `{both_names} [B, N_H, S_k, D_h] ring`"
     remedy: ClassVar = (
-        "lines without a mesh axis speak of all axes: give the part that has them the name of the "
+        "a line without a mesh axis applies to all axes: give its part of the plan the name of the "
         "plan that cuts the sequence, as `Ring` of LM and of Attention in transformer.xg"
     )
     names: tuple[str, ...]

@@ -69,7 +69,7 @@ class AgainOfInput(ProblemAt):
     """An input that no caller can make again for the backward pass of its block."""
 
     code = "XG0814"
-    title = "{name}, an input of {block}, cannot be made again"
+    title = "{name}, an input of {block}, cannot be recomputed"
     label = "{why}"
     fix = "write `again` for an edge inside the block, or for a call: layers again"
     name: str
@@ -91,7 +91,7 @@ def refuse_again(program: IRProgram, *, is_compiled: bool) -> Iterator[AgainOfIn
     for key, graph in program.graphs.items():
         for value in inputs_again(graph) if key in calls else ():
             if any(call.rounds for call, _ in calls[key]):
-                why = "its block runs in rounds, which keep what they are given"
+                why = "its block runs in rounds, which keep their inputs"
                 yield from _again_of_input(program, str(value.name), graph.block, why)
             elif is_compiled:
                 why = _why_not_again(graph.inputs.index(value), calls[key])
@@ -114,7 +114,7 @@ def _why_not_again(place: int, calls: Sequence[tuple[Call, Graph]]) -> str | Non
         makers = {made: step for step in caller.steps for made in step.outputs}
         if steps_again(call.inputs[place], makers):
             return None
-    return "each caller keeps it: as an input, from a call, or as a sum over ranks"
+    return "every caller keeps it, as an input, a call's result or a sum over ranks"
 
 
 class PartialSum(ProblemAt):
@@ -136,7 +136,7 @@ class NothingAround(ProblemAt):
     code = "XG0808"
     title = "{name} cannot go round {axis}: every rank has all of it"
     label = "not cut over {axis}"
-    fix = "divide the sequence, such as by `ids, t [B, S/{axis}]`, or leave `ring` out"
+    fix = "divide the sequence, for example `ids, t [B, S/{axis}]`, or remove `ring`"
     name: str
     axis: str
 
@@ -145,7 +145,7 @@ class ParameterInZigzag(ProblemAt):
     """A parameter that is cut over a mesh axis whose ranks have two chunks each."""
 
     code = "XG0810"
-    title = "{name} is a parameter, which {axis} cannot cut: in zigzag each rank has two chunks"
+    title = "{axis} cannot cut the parameter {name}: in zigzag, each rank has two chunks"
     label = "cut over {axis}"
     fix = "cut it over another mesh axis: a checkpoint has one piece of a parameter for each rank"
     name: str
@@ -156,9 +156,9 @@ class RowsOfTwo(ProblemAt):
     """Queries that two mesh axes cut along the sequence, where keys go round one of them."""
 
     code = "XG0811"
-    title = "{name} is cut along the sequence over {axis}, and keys go round {around}"
+    title = "{name} is cut along the sequence over {axis}, but keys go round {around}"
     label = "cut over {axis}"
-    fix = "cut other axes over {axis}: where keys go round, only {around} cuts the sequence"
+    fix = "cut another axis over {axis}: only {around} can cut the sequence"
     name: str
     axis: str
     around: str
@@ -203,8 +203,8 @@ class CutApart(ProblemAt):
         if self.combinations <= TRIED_AT_MOST:
             return ()
         return (
-            f"of {spell_count(self.combinations)} ways to place its operands only the "
-            f"{TRIED_AT_MOST:,} cheapest were tried, and those that place all the same way",
+            f"of {spell_count(self.combinations)} ways to place its operands, xg tried the "
+            f"{TRIED_AT_MOST:,} cheapest, and those that place all operands the same way",
         )
 
 
@@ -236,9 +236,9 @@ class LoopOnRanks(ProblemAt):
     """A call over an axis that a plan cuts."""
 
     code = "XG0806"
-    title = "{block} is called over {length}, which {axis} cuts: rounds follow each other"
+    title = "{block} loops over {length}, which {axis} cuts: rounds must run in order"
     label = "one round after the other"
-    fix = "divide another axis, such as that of the batch"
+    fix = "divide another axis, such as the batch"
     block: str
     length: str
     axis: str
@@ -258,18 +258,20 @@ class RoundSends(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         if not self.is_made:
-            return ("a parameter that the loop is given by an arrow is sent once for all rounds",)
+            return (
+                "pass the parameter to the loop by an arrow: it is then sent once for all rounds",
+            )
         if self.is_divided:
-            return (f"leave whole over {self.axis} what the loop is given: then nothing is sent",)
-        alone = "where each round computes from its rank's part alone, nothing is sent"
-        return (f"{alone}: divide the batch",)
+            return (f"do not cut the inputs of the loop over {self.axis}: then nothing is sent",)
+        alone = "if each round only needs its rank's part, nothing is sent"
+        return (f"divide the batch: {alone}",)
 
 
 class CutElsewhere(ProblemAt):
     """A label with another placement than the edge has."""
 
     code = "XG0805"
-    title = "{name} is cut along {found} by {axis}, its label says {written}"
+    title = "{name} is cut along {found} by {axis}, but its label says {written}"
     label = "expected {shape}"
     name: str
     axis: str
@@ -279,8 +281,8 @@ class CutElsewhere(ProblemAt):
     price: str  # of the sum that the label's cut would need, where there is one
 
     def helps(self) -> tuple[str, ...]:
-        taken = f"what sums over {self.written} in parts would be a partial sum, and need an AR"
-        return (f"write {self.shape}: nothing has to be sent for that", taken + self.price)
+        taken = f"with {self.written} cut, a sum over it would be partial and need an AR"
+        return (f"write {self.shape}: that sends nothing", taken + self.price)
 
 
 class CutFromOutside(ProblemAt):
@@ -290,8 +292,7 @@ class CutFromOutside(ProblemAt):
     title = "{name} is cut along {dim} by {inner}: {outer} cannot {verb} it too"
     label = "needs other parts of it"
     notes = (
-        "{outer} is before {inner} in the mesh: where both cut an axis, each part of {outer} is "
-        "cut by {inner}"
+        "{outer} is before {inner} in the mesh: if both cut an axis, {inner} cuts parts of {outer}"
     )
     name: str
     dim: str
@@ -318,7 +319,7 @@ def refuse(error: IllTyped, refused: RefusedOperator, graph: Graph, axis: str) -
         if value.span != step.span
     )
     ways = free_ways(error, refused, graph.sizes)
-    free = tuple(f"{way}: nothing has to be sent for that" for way in ways)
+    free = tuple(f"{way}: that sends nothing" for way in ways)
     advice = tuple(_settle(inputs[place], graph, axis) for place in refused.settled)
     advice = advice or tuple(_gather(refused, place, graph, axis) for place in refused.gathered)
     help, count = (*free, *advice)[:2], refused.combinations
@@ -349,7 +350,7 @@ def refuse_move(
         return NothingToMove(span, "this label", expected, state_text, advice)
     why = "would count it once more" if record.sums else "has all of it"
     costs = _costs(record, value, graph, axis)
-    advice = f"leave {record.glyph} out {costs}: every rank {why}"
+    advice = f"remove {record.glyph} {costs}: every rank {why}"
     if state.kind in "SP":
         other = MOVES[state.kind, "I"]
         costs = _costs(other, value, graph, axis)
@@ -370,7 +371,7 @@ def refuse_crossing(
             own = local_shape(own, cut, over)
         return f"{_name(value)} {spell_shape(graph.sizes.fold_shape(own))}"
 
-    as_made = f"leave it as it is made: {line((source, outer), (state, axis))}"
+    as_made = f"keep it as computed: {line((source, outer), (state, axis))}"
     by_both = f"cut it by both: {line((target, outer), (state, axis))}"
     by_one = f"do not cut it by {axis}: {line((source, outer))}"
     ways = (as_made,) if source.kind == "S" else (by_both, by_one)
@@ -385,8 +386,8 @@ def refuse_output(value: Value, state: AxisState, graph: Graph, axis: str) -> Pr
     cause = "a partial sum"
     advice = f"{_SUM.glyph}({axis}) makes it whole {_costs(_SUM, value, graph, axis)}"
     if state.kind == "R":
-        cause = "what every rank makes whole for its own, of what was gathered"
-        advice = f"cut an input by {axis} too, as its rows, or leave whole what is gathered"
+        cause = "a gathered value that each rank uses for itself"
+        advice = f"cut an input by {axis} too, such as its rows, or do not cut what is gathered"
     return NotSettled(value.span, _name(value), axis, cause, advice)
 
 
@@ -421,7 +422,7 @@ def _of_partial(step: Apply, value: Value, inputs: Sequence[Value], graph: Graph
     if step.op.family == "add" and others:
         other = _laid_out(others[0], graph).name or "the other operand"
         return f"adding {other} here would add it {axis} times"
-    return f"{step.op.glyph} of one term is not one term of {step.op.glyph}"
+    return f"{step.op.glyph} needs the sum, not one rank's term"
 
 
 def _laid_out(value: Value, graph: Graph) -> Value:
@@ -440,7 +441,7 @@ def _settle(value: Value, graph: Graph, axis: str) -> str:
     if summed.name:
         return f"sum {summed.name} by a line of the plan: {summed.name} {whole} {costs}"
     steps = (step for step in graph.steps if isinstance(step, Apply) and summed in step.inputs)
-    place = "its operand" if summed == value else f"the edge in front of {next(steps).op.glyph}"
+    place = "its operand" if summed == value else f"the edge before {next(steps).op.glyph}"
     return f"name {place} by a label, and sum it by a line of the plan: {whole} {costs}"
 
 
@@ -456,7 +457,7 @@ def _gather(refused: RefusedOperator, place: int, graph: Graph, axis: str) -> st
         cut = spell_shape(graph.sizes.fold_shape(local_shape(shape, state, axis)))
         return f"gather {name} where it is used: {name} {cut} -> {whole} {costs}"
     if any(carry.past == value for carry in graph.carries):
-        given = "it is cut as what its rounds are given, so leave that whole"
+        given = "it is cut like the inputs of its rounds, so do not cut these"
         return f"no line of a plan places the state {name}: {given}"
     line = "in its line" if graph.placement_requests.get(value, {}).get(axis) else "by a line"
     if value.role == "input":
@@ -497,7 +498,7 @@ class GatheredStatistic(ProblemAt):
     """A running statistic that ranks keep in parts and gather for its use."""
 
     code = "XG0809"
-    title = "the running statistic {name} is gathered, and each rank would move only its part of it"
+    title = "the running statistic {name} is gathered, but each rank would update only its part"
     label = "read here"
     fix = "leave it whole on every rank: a line `{name} {shape}` of a plan of {block}"
     name: str
@@ -509,9 +510,9 @@ class StatisticApart(ProblemAt):
     """A running statistic that is not placed as the mean or variance that updates it."""
 
     code = "XG0813"
-    title = "the running statistic {name} is {held}, and what it moves to {found}"
-    label = "moved here"
-    fix = "place it as the channels are: a line `{name} {found}` of a plan of {block}"
+    title = "the running statistic {name} is {held}, but its update is {found}"
+    label = "updated here"
+    fix = "place it like the channels: a line `{name} {found}` of a plan of {block}"
     name: str
     held: str
     found: str

@@ -130,7 +130,7 @@ class InfixWord(ProblemAt):
 
     code = "XG0141"
     fix = "write `{meant}`"
-    title = "{span.text!q} is a function, before the comparisons that it joins"
+    title = "{span.text!q} is a function: it goes before the comparisons that it joins"
     meant: str
 
 
@@ -166,8 +166,8 @@ class ReservedName(ProblemAt):
         word = self.span.text
         helps = {
             "dim": "an axis is named in brackets: `S[T]`, `mean[S]`",
-            "frozen": "it stands behind the shape: `param W [D, D] frozen`",
-            "reversed": "it stands behind the axis of a loop: `Cell over S reversed`",
+            "frozen": "it goes after the shape: `param W [D, D] frozen`",
+            "reversed": "it goes after the axis of a loop: `Cell over S reversed`",
         }
         return (helps.get(word, f"`{word}_1` or `{word.capitalize()}` could be one"),)
 
@@ -186,7 +186,7 @@ class AssignedChain(ProblemAt):
     code = "XG0119"
     title = "{reason}"
     help: tuple[str, ...]
-    reason: str = "a chain has its name at its end"
+    reason: str = "the name of a chain goes at its end"
 
 
 class ShapeElsewhere(ProblemAt):
@@ -203,7 +203,7 @@ class AxisFormula(ProblemAt):
     """A size in brackets where the name of an axis is needed."""
 
     code = "XG0149"
-    title = "brackets behind a node name axes, and {span.text!q} is a formula"
+    title = "brackets after a node name axes, but {span.text!q} is a formula"
     meant: str
     name: str  # of the axis, where a dim of the block has the formula
 
@@ -232,7 +232,7 @@ class InfixInChain(ProblemAt):
     right: str
     meant: str = ""
     define: str = ""  # the operator of one's own that `meant` uses
-    fault: str = "stands between two values: in a chain every node has an arrow before it"
+    fault: str = "is between two values: in a chain, every node has an arrow before it"
 
     def helps(self) -> tuple[str, ...]:
         """The same as a chain, or as an operator of one's own."""
@@ -258,7 +258,7 @@ class OperandWithoutArrow(ProblemAt):
     """An operand directly after its operator, as in a formula."""
 
     code = "XG0144"
-    title = "{span.text!q} is attached to {sign} by no arrow"
+    title = "{span.text!q} needs an arrow to be an operand of {sign}"
     label = "an operand has an arrow before it"
     sign: str
     operand: str
@@ -272,7 +272,7 @@ class NumberInChain(ProblemAt):
     """A number, or a sign before a value, where a chain needs a tensor."""
 
     code = "XG0129"
-    title = "a chain begins with a tensor, not with {span.text!q}, and only tensors are attached"
+    title = "a chain and its operands begin with tensors, not with {span.text!q}"
     meant: str
 
     def helps(self) -> tuple[str, ...]:
@@ -281,7 +281,7 @@ class NumberInChain(ProblemAt):
             return (f"write `{self.meant}`",)
         return (
             "numbers are for operators: `scale(2)` multiplies by one, `fill[B, D](1)` is a tensor "
-            "of it, and `op f(x) = 1 - x` is an operator of your own: `x -> f`",
+            "of ones, and `op f(x) = 1 - x` is an operator of your own: `x -> f`",
         )
 
 

@@ -36,13 +36,13 @@ class ForbiddenCharacter(ProblemAt):
         """Name the character."""
         character = self.span.text[0]
         name = unicodedata.name(character, "control character")
-        message = f"U+{ord(character):04X} ({name}) may not stand in a file"
+        message = f"U+{ord(character):04X} ({name}) is not allowed in a file"
         if character == "\r":
             help = "end lines with a line feed, or with carriage return and line feed"
         elif character == "\ufeff" and self.span.start == 0:
             help = "save the file without a byte-order mark"
         else:
-            help = "delete it: it cannot be seen"
+            help = "delete it: it is invisible"
         return self.report(message, Label(self.span), help=(help,))
 
     def fixes(self) -> tuple[Fix, ...]:
@@ -82,9 +82,9 @@ class UnknownCharacter(ProblemAt):
         if said := _in_place(self.span):
             return (said,)
         if self.span.text in _PRIMES:
-            return ("names have no primes: a number behind it tells `x_2` from `x`",)
+            return ("names have no primes: use a number instead, such as `x_2`",)
         word = _MARKS.get(self.span.text)
-        return (f"a letter has no mark: write `_{word}` behind it",) if word else ()
+        return (f"letters have no accents: write `_{word}` after it",) if word else ()
 
 
 class ForeignSpelling(ProblemAt):
@@ -98,7 +98,7 @@ class ForeignSpelling(ProblemAt):
         """Say how it is written here."""
         text = self.span.text
         sign = "//" if text.startswith("//") else text if len(text) <= 4 else text[0]
-        message = f"{quoted(sign)} is not a sign of this language"
+        message = f"{quoted(sign)} is not a sign of the language"
         return self.report(message, Label(self.span), help=(self._in_place or self.said,))
 
     @property
@@ -142,11 +142,11 @@ class ForeignLetters(ProblemAt):
     def diagnostic(self) -> Diagnostic:
         """Say what to write instead where that is known."""
         text = self.span.text
-        message = f"{quoted(text)} cannot stand in a name"
-        help = "names have the letters A to Z, a to z, digits, `_` and Greek letters such as γ"
+        message = f"{quoted(text)} is not allowed in a name"
+        help = "names can use A to Z, a to z, digits, `_` and Greek letters such as γ"
         if text[0] in SPELLED_OUT:
             spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in text)
-            help = f"write {quoted(spelled)}: this letter is easily taken for another"
+            help = f"write {quoted(spelled)}: this letter looks like another"
         elif (spelled := _without_accents(text)) != text:
             help = f"write {quoted(spelled)}: names have no accents"
         elif said := _in_place(self.span):
@@ -178,12 +178,12 @@ class LinesInOne(ProblemAt):
     """Several lines of a plan written as one."""
 
     code = "XG0148"
-    title = "a line of a plan says one shape"
+    title = "a line of a plan has one shape"
 
     def helps(self) -> tuple[str, ...]:
         """The lines that are meant."""
         comma = ", without a comma" if self.span.text == "," else ""
-        return (f"write each tensor with its shape in a line of its own{comma}",)
+        return (f"write each tensor and its shape on a line of its own{comma}",)
 
     def fixes(self) -> tuple[Fix, ...]:
         """End the line where the comma is, or begin one at the name, as deep as this one."""
@@ -254,7 +254,7 @@ class NamelessResult(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         """Suggest the label to write, with the shape that follows the last node."""
         if self.axes:
-            return (f"a shape stands behind a name: `-> {self.node} : NAME {self.axes}`",)
+            return (f"a shape goes after a name: `-> {self.node} : NAME {self.axes}`",)
         if self.instance:
             return (f"`as` names a call: write `: {self.instance}` for the edge that leaves it",)
         named = f", or with `: {self.node}` if that is the name" if self.node else ""
@@ -267,7 +267,7 @@ class NamesInTheMiddle(ProblemAt):
     code = "XG0131"
     title = "a label with several names ends its chain"
     label = "which of them would go on?"
-    fix = "begin the next chain with the ones that it takes: `A, B -> …`"
+    fix = "begin the next chain with the ones that it needs: `A, B -> …`"
 
 
 class MissingShape(ProblemAt):
@@ -299,7 +299,7 @@ class FrozenIntegers(ProblemAt):
     """`frozen` on integers, which have no gradient."""
 
     code = "XG0143"
-    title = "integers have no gradient, so `frozen` says nothing here"
+    title = "integers have no gradient, so `frozen` has no effect here"
     fix = "leave it out"
 
 
@@ -316,12 +316,12 @@ class UnknownMemory(ProblemAt):
     code = "XG0140"
     title = "a line of a plan cannot end with {span.text!q}"
     fix = (
-        "`again`: the backward pass computes it again",
+        "`again`: the backward pass recomputes it",
         "`keep`: it is kept for the backward pass",
-        "`hold`: of a parameter, it is gathered once in a step",
-        "`ring`: of keys and values, parts go round from rank to rank",
-        "`zigzag`: of a sequence, a rank has two chunks, one from each end",
-        "`pad`: of a parameter, zeros fill a size that ranks cannot share equally",
+        "`hold`: a parameter is gathered once per step",
+        "`ring`: parts of keys and values go from rank to rank",
+        "`zigzag`: a rank has two chunks of a sequence, one from each end",
+        "`pad`: zeros fill a size of a parameter that ranks cannot share equally",
     )
 
 
@@ -330,7 +330,7 @@ class ArgumentOrder(ProblemAt):
 
     code = "XG0134"
     title = "positional arguments come before named ones"
-    fix = "write `{span.text}` in front of them"
+    fix = "write `{span.text}` before them"
 
 
 class WrongEdition(ProblemAt):
@@ -350,21 +350,24 @@ class NumberedAxis(ProblemAt):
     def diagnostic(self) -> Diagnostic:
         """Ask for a name."""
         size = self.span.text
-        message = f"an axis of size {quoted(size)} needs a name: only 1 may stand alone"
+        message = f"an axis of size {quoted(size)} needs a name: only 1 can do without"
         new, last = quoted(f"n={size}"), quoted("-1")
-        help = (f"write {new} for a new axis, {last} for the last of those that are there",)
+        help = (f"write {new} for a new axis, {last} for the last existing one",)
         node = re.search(r"(\w+) ?\[[^\[\]]*$", self.span.source.text[: self.span.start][-_LINE:])
         before = self.span.source.line_text(self.span.line)[: self.span.column - 1]
         if node and node[1] in ("pick", "slice"):
             what = f"pick[S]({size})" if node[1] == "pick" else "slice[S](0, 2)"
             behind = self.span.source.text[self.span.end :]
-            help = (f"brackets name the axis, positions stand in parentheses: {what}",)
+            help = (f"brackets name the axis, positions go in parentheses: {what}",)
             if re.match(r" *\] ?\(", behind):
                 help = ("an axis without a name is counted from the end: -1 is the last",)
         elif declared := re.match(r"\s*(\w+) \[[^\]]*$", before):
-            help = (f"a parameter is declared by `param`: write `param {declared[1]} [{size}, …]`",)
+            help = (f"declare a parameter with `param`: write `param {declared[1]} [{size}, …]`",)
         elif node and node[1] not in ("BC", "R", "T"):
-            help = (*help, "of the first axes too: -3 and -2 are the second and third of four")
+            help = (
+                *help,
+                "this works for other axes too: -3 and -2 are the second and third of four",
+            )
         if size.startswith("-"):
             message, help = (
                 f"no axis is {quoted(size)}",
@@ -384,5 +387,5 @@ class FractionInPath(ProblemAt):
     """A path with a fraction or an exponent instead of a whole number."""
 
     code = "XG0138"
-    title = "a path goes through names and whole numbers"
+    title = "a path has only names and whole numbers"
     fix = "as in `layers.3.attn.W_Q`"

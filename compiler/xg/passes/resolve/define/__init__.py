@@ -67,7 +67,7 @@ LONG: Final = 60  # characters that a line of help repeats
 BITS: Final = 2
 _KEPT: Final = ("keepdim", "keepdims")
 _AXES: Final = ("axis", "axes", "dim", "dims")
-_BY_NAME: Final = "axes go by names, and what has one less is repeated along it"
+_BY_NAME: Final = "axes have names, and an operand without one is repeated along it"
 
 
 def refuse_habits(call: ast.Call, signature: DefinedSignature) -> None:
@@ -83,7 +83,7 @@ def refuse_habits(call: ast.Call, signature: DefinedSignature) -> None:
             operand = signature.data[0].name if signature.data else "x"
             named = "" if axis else f", with `{operand} [.., D]` in the signature"
             given = next((each.span.text for each in call.arguments if each.name is None), "x")
-            help = (f"an axis is named in brackets: `{function}[{axis or 'D'}]({given})`{named}",)
+            help = (f"name the axis in brackets: `{function}[{axis or 'D'}]({given})`{named}",)
         if help or name:
             span = argument.span if help else call.span
             raise Wrong(WrongArguments(span, "arguments in order, without names", help))
@@ -277,7 +277,9 @@ class Trace:
         }
         if len(axes) > 1 and len(orders) != 1:
             found = ", ".join(self._order(value.axes))
-            help = (f"no order of [{found}] is that of the operands: make it a node of a chain",)
+            help = (
+                f"[{found}] is not the order of axes in any operand: make it a node of a chain",
+            )
             raise Wrong(WrongArguments(span, "axes whose last ones are known", help))
         return (*(orders.pop() if len(axes) > 1 else axes), *made)
 

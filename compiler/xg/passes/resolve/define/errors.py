@@ -36,21 +36,21 @@ class UnknownPart(ProblemAt):
         """List what the body may mention."""
         name = self.span.text
         sizes = f", and the sizes of its axes: {', '.join(self.axes)}" if self.axes else ""
-        help = (f"it may mention {', '.join(self.known)}{sizes}",) if self.known else ()
+        help = (f"it can use {', '.join(self.known)}{sizes}",) if self.known else ()
         if help and name[:1].isupper():  # as sizes are called
             own = f"op {self.operator}(…; {name})"
-            help = (*help, f"a number of each use stands behind a semicolon: {own}")
+            help = (*help, f"a number that each use sets goes after a semicolon: {own}")
         plain = name.rpartition(".")[2]
         if plain != name and plain in ("inf", "pi", "e"):
-            help = (f"numbers have no module: {plain}",)
+            help = (f"write it without a module: {plain}",)
         if name == "e":
-            help = ("a power of e is exp(x)",)
+            help = ("for a power of e, write exp(x)",)
         if name == "inf":
-            help = ("`select` alone chooses it: select(i >= j, x, -inf)",)
+            help = ("inf only works in `select`: select(i >= j, x, -inf)",)
         if name in ("pi", "π"):
             help = ("write the number, 3.141592653589793",)
         if self.below:
-            help = (f"{name} stands below: `where` is read from top to bottom",)
+            help = (f"{name} is defined below: `where` is read from top to bottom",)
         return self.report(
             f"{self.operator} has no operand or part {name}", Label(self.span), help=help
         )
@@ -77,7 +77,7 @@ class FunctionAndOp(ProblemAt):
     """A call of a function of expressions, where an op has the same name."""
 
     code = "XG0265"
-    title = "{span.text} is a function here, and not the op {span.text}"
+    title = "{span.text} is a function here, not the op {span.text}"
     fix = "give the op another name"
 
 
@@ -94,7 +94,7 @@ class LongFormula(ProblemAt):
     """An op with too many functions when the ops that it calls are written out."""
 
     code = "XG0278"
-    title = "{operator} has {count} functions when its calls are written out, at most {maximum}"
+    title = "{operator} expands to {count} functions; at most {maximum} are allowed"
     fix = "call the ops as nodes of a chain: `x -> A -> B`"
     operator: str
     count: int
@@ -111,8 +111,8 @@ class LengthAsTranspose(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         """The operand without it, and the power in another spelling."""
         return (
-            f"axes go by their names, whatever their order: write `{self.base}`",
-            f"a power by the length is `{self.base}^(1*T)`",
+            f"an op finds axes by name, so nothing is transposed: write `{self.base}`",
+            f"for a power by the length, write `{self.base}^(1*T)`",
         )
 
 
@@ -148,7 +148,7 @@ class NotUsed(ProblemAt):
         if not self.is_operand:
             return ("use it, or leave it out",)
         return (
-            "leave it out; where its axes alone matter, positions along them are the operands: "
+            "remove it; if only its axes matter, take positions along them as operands: "
             f"`op {self.operator}(i [S] in S) = …`, and `range(S) -> {self.operator}`",
         )
 
@@ -169,7 +169,7 @@ class MisplacedComparison(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         """Show where comparisons belong."""
-        what = "a comparison is needed here" if self.wanted else "a comparison is no number"
+        what = "a comparison is needed here" if self.wanted else "a comparison is not a number"
         condition = "x > 0" if self.wanted or len(self.span.text) > 60 else self.span.text
         help = f"select({condition}, x, 0)" if self.wanted else f"select({condition}, 1, 0) is one"
         return self.report(what, Label(self.span), help=(self.written or help,))
@@ -179,24 +179,24 @@ class WholeResult(ProblemAt):
     """A result of integers that says no range."""
 
     code = "XG0266"
-    title = "the result is integers, and their range is not known"
-    fix = "float(i) makes numbers of them, and a comparison a mask of 0 and 1"
+    title = "the result has integers of unknown range"
+    fix = "use float(i) for floats, or a comparison for a mask of 0 and 1"
 
 
 class BadExponent(ProblemAt):
     """A power whose exponent is a tensor."""
 
     code = "XG0258"
-    title = "an exponent is a number"
-    fix = "exp(y * log(x)) is x^y"
+    title = "an exponent must be a number"
+    fix = "for x^y, write exp(y * log(x))"
 
 
 class BadBase(ProblemAt):
     """A power of a number that may be 0 or less, whose exponent is a tensor."""
 
     code = "XG0276"
-    title = "only a number above 0 has a power for each position"
-    help: str = "signs that alternate are 1 - 2*(i - 2*floor(i/2)), where i = range[S]"
+    title = "a base must be above 0 if its exponent is a tensor"
+    help: str = "for alternating signs, write 1 - 2*(i - 2*floor(i/2)), where i = range[S]"
 
 
 class UndefinedNumber(ProblemAt):

@@ -319,7 +319,7 @@ class DefinedSignature:
         except Misuse as misuse:
             if len(self.data) == PAIR and self._fits_reverse_order(shapes, spell):
                 order = " and ".join(slot.name for slot in self.data)
-                help = (f"turn the operands round: they are {order}",)
+                help = (f"swap the operands: they are {order}",)
                 raise Misuse(misuse.message, misuse.notes, help) from None
             raise
 
@@ -466,14 +466,16 @@ def _data(port: ast.Port) -> Slot:
 
 def _tensor(own: ast.Own, shape: ast.Shape) -> Slot:
     if own.default is not None:
-        what = "an own tensor has no default: the block that uses the op declares it"
+        what = "a tensor argument has no default: the block that uses the op declares it"
         raise Wrong(BadSignature(own.span, what))
     return Slot(own.name.name, _axes(shape))
 
 
 def _number(own: ast.Own) -> str:
     if own.words:
-        what = "an expression has no choices: define one op for each and choose by an option"
+        what = (
+            "an expression has no options: define one op for each word, and choose with an option"
+        )
         raise Wrong(BadSignature(own.span, what))
     return own.name.name
 
@@ -481,12 +483,12 @@ def _number(own: ast.Own) -> str:
 def _axes(shape: ast.Shape) -> tuple[str, ...]:
     axes = tuple(_axis_names(shape))
     if len(set(axes)) < len(axes):
-        what = "an operand has two axes of one name"
+        what = "an operand has two axes of the same name"
         apart = ", ".join(_apart(axes))
         name = next(axis for axis in axes if axes.count(axis) > 1)
         meant = f"places are range[{name}] along the first, and range[{name}_2] along the second"
         counts = f"range[{name}]" in shape.span.source.line_text(shape.span.line)
-        help = (f"each has a name of its own, whatever their lengths: write [{apart}]",)
+        help = (f"each axis needs its own name, even if their lengths are equal: write [{apart}]",)
         help += (meant,) if counts else ()
         raise Wrong(BadSignature(shape.span, what, help))
     return axes
@@ -510,15 +512,15 @@ def _axis_names(shape: ast.Shape) -> Iterator[str]:
             case ast.Rest() if place == 0:
                 yield REST
             case ast.Rest():
-                raise Wrong(BadSignature(dim.span, "`..` stands in front of the other axes"))
+                raise Wrong(BadSignature(dim.span, "`..` goes before the other axes"))
             case ast.Path(segments=(segment,)):
                 yield segment.name
             case _:
-                what = f"the axes of an op have names, and {dim.span.text} is none"
+                what = f"the axes of an op need names, and {dim.span.text} is not one"
                 help = f"a name is an axis of any length: write a letter for {dim.span.text}"
                 if isinstance(dim, ast.Number) and dim.value == 1:
                     help = (
-                        "leave it out: what has an axis less is repeated along it, and in front of "
+                        "leave it out: what has an axis less is repeated along it, and before "
                         "the op `-> R : [B]` takes an axis of 1 away"
                     )
                 raise Wrong(BadSignature(dim.span, what, (help,)))
