@@ -398,7 +398,7 @@ REFUSED = {
         "      -> mean[D] -> sum : Y\n}\n"
         "block Net(X [B, 8]) -> Y [B] {\n    X -> T : Y\n}",
         "XG0303",
-        "T wants X [B, 3*D]",
+        "T expects X [B, 3*D]",
     ),
     "a ring in a block": (
         "dim B\nblock F(X [B]) -> Y [B] {\n    dim K = 2*K\n    X -> tanh : Y\n}",
