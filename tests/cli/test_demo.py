@@ -63,7 +63,7 @@ def test_the_demo_builds_verifies_and_trains(xg: Xg, folder: Path) -> None:
     assert row[1:3] == ["14", "7"]  # files, gradients
     assert row[-1] == "proven"
     modules = "mlp_numpy.py, mlp_jax.py, mlp_torch.py"
-    assert f"beside them 3 modules, in NumPy, JAX and torch: {modules}\n" in said.out
+    assert f"and 3 modules, in NumPy, JAX and torch: {modules}\n" in said.out
     *_, where, page, text, live, own = said.out.splitlines()
     assert re.fullmatch(r"pictures and code: out/demo \(\d+ seconds\)", where)
     assert page.endswith(": out/demo/mlp.html, and out/demo/training/loss.svg")
