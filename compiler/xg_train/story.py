@@ -15,6 +15,7 @@ from xg.cli.outputs import Outputs, TargetFolder, Wanted, outputs_of
 from xg.cli.verification import gradient_lines, rank_lines
 from xg.cost.table import align_columns
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.terminal import counted
 from xg.frontend.project import Project, read_project
 from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks
@@ -159,7 +160,7 @@ class _Story:
         return outcome, what.references["unigram entropy"]
 
     def _end(self, path: Path, seconds: float) -> None:
-        self._chapter(f"All this took {seconds:.0f} seconds. Three things to try:")
+        self._chapter(f"All this took {counted(round(seconds), 'second')}. Three things to try:")
         rows = [
             (f"xg serve {path} --open", "change a line, save, and see the figure change"),
             ("xg new my_model", "start your own project"),
