@@ -116,7 +116,7 @@ class Program:
 
     @cached_property
     def frozen(self) -> frozenset[str]:
-        """The inputs and parameters of which no gradient is taken."""
+        """The inputs and parameters that get no gradient."""
         specs = {**self.inputs, **self.params}
         return frozenset(name for name, spec in specs.items() if spec.frozen)
 
@@ -133,7 +133,7 @@ class Program:
 
     @property
     def mesh(self) -> Mapping[str, int]:
-        """The ranks along every axis, those of a pipeline first."""
+        """The number of ranks along each mesh axis, pipelines first."""
         stage = self.stages[0].graphs.stage if self.stages else self.graphs.stage
         outer = {stage.axis: stage.ranks} if stage else dict[str, int]()
         return {**outer, **self.graphs.mesh}
@@ -302,7 +302,7 @@ class Program:
         return self.render("forward", "svg", theme="auto").decode()
 
     def explorer(self, height: int = HEIGHT) -> object:
-        """The page to explore, which a notebook shows in a frame of so many pixels.
+        """The explorer as a page that a notebook shows, `height` pixels high.
 
         It is in the saved notebook, too, and works there without a kernel.
         """

@@ -277,7 +277,7 @@ _SIGN_WITHIN: Final = 4096  # bytes
 
 
 def _without_release(data: bytes) -> bytes:
-    """Return a module without xg's release in its header, which changes when nothing else does."""
+    """Remove the release of xg from the header of a module: it changes when nothing else does."""
     return re.sub(rb"\nCompiled by xg \S+ from ", b"\nCompiled by xg from ", data, count=1)
 
 
