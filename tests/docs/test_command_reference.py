@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,23 +17,37 @@ HEAD: Final = """\
 # Commands
 
 This page lists every command with its options; `xg COMMAND --help` prints one, `xg man` all.
-Each also takes `--help` and `--color {auto,always,never}`. `./dev docs` writes this page from the
-parsers of the commands, and a test fails if it is out of date.
+Each also takes `--help` and `--color {auto,always,never}`. Options that many commands share come
+first; each command names those that it takes.
+
+<!-- ./dev docs writes this page from the parsers of the commands. -->
 """
+SHARED: Final = 3  # commands that take an option from which it is explained once
 EVERYWHERE: Final = {"--help", "--color"}
 COUNTS: Final = {"1": "{}", "+": "{}...", "?": "[{}]", "*": "[{}...]"}
 
 
-def _command(command: CommandWords) -> Iterator[str]:
+def _shared(every: tuple[CommandWords, ...]) -> dict[str, str]:
+    """The rows of options that many commands take, by spelling; those of one text."""
+    options = [o for each in every for o in each.options if EVERYWHERE.isdisjoint(o.spellings)]
+    rows = [(o.spellings[0], _option(o)) for o in options]
+    counts = Counter(rows)
+    return {name: row for (name, row), n in sorted(counts.items()) if n >= SHARED}
+
+
+def _command(command: CommandWords, shared: Container[str]) -> Iterator[str]:
     options = [each for each in command.options if EVERYWHERE.isdisjoint(each.spellings)]
     words = ("xg", command.name, *(COUNTS[o.count].format(o.value.name) for o in command.operands))
     yield f"\n## xg {command.name}\n"
-    yield f"`{' '.join(words)}{' [options]' if options else ''}`\n"
-    yield f"{command.about[0].upper()}{command.about[1:]}. For example:\n"
-    yield f"```sh\n{command.example}\n```\n"
-    rows = [*map(_operand, command.operands), *map(_option, options)]
+    yield f"{command.about[0].upper()}{command.about[1:]}.\n"
+    usage = f"{' '.join(words)}{' [options]' if options else ''}"
+    yield f"```sh\n# {usage}\n{command.example}\n```\n"
+    own = [each for each in options if _option(each) not in shared]
+    rows = [*map(_operand, command.operands), *map(_option, own)]
     if rows:
         yield from ("| given | meaning |", "|---|---|", *rows)
+    if others := [f"`{o.spellings[0]}`" for o in options if o not in own]:
+        yield f"\nShared options: {', '.join(others)}."
 
 
 def _operand(operand: GivenWord) -> str:
@@ -53,9 +68,11 @@ def _cell(text: str) -> str:
 
 
 def _page() -> str:
-    lines = [HEAD.rstrip("\n")]
-    for command in all_commands():
-        lines += _command(command)
+    every = all_commands()
+    shared = _shared(every).values()
+    lines = [HEAD, "## Shared options\n", "| given | meaning |", "|---|---|", *shared]
+    for command in every:
+        lines += _command(command, shared)
     lines += ["\n## Exit codes\n", "| code | meaning |", "|---|---|"]
     lines += [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
     return "\n".join(lines) + "\n"

@@ -27,11 +27,12 @@ xg does what PyTorch does. If PyTorch has several functions, xg follows the plai
 follows `torch.maximum`, and `max[D](x)` follows `torch.amax`. The exceptions come first on this
 page, each with its reason.
 
-Every row is a small program. A test runs it in NumPy, PyTorch and JAX, with and without kernels,
-under `jax.jit`, and in the interpreter that judges them all. Values and gradients must be those of
-the row. The test also runs the PyTorch expression beside it: it must agree, unless the row is an
-exception, and then it must differ. `./dev docs` writes the tables from the records of the
-operators; `xg ops NAME` prints the rules of one operator.
+A test runs the program of each row in NumPy, PyTorch and JAX, with and without kernels, under
+`jax.jit`, and in the reference interpreter. It also runs the same in plain PyTorch, which must
+agree, except in the first table, where it must differ. `xg ops NAME` prints the rules of one
+operator.
+
+<!-- ./dev docs writes the tables from the records of the operators. -->
 """
 READING: Final = """\
 ## What holds everywhere
@@ -42,6 +43,7 @@ READING: Final = """\
   shows the difference; `abs(0)` is always +0.
 - **Half types add in float32.** A sum, mean, product, norm, softmax or loss adds its terms in
   float32 and rounds the result once. So does a gradient that adds over a batch or over equal ids.
+  The sum may exceed 65,504, and so may the square of a deviation in a norm.
   All other steps round to the type of their inputs. The exception is float16 in NumPy, which adds
   in float16 along any axis but the last; NumPy has no bfloat16.
 - **An index outside its axis is an error** that names the array and the number, on every backend.
@@ -50,7 +52,7 @@ READING: Final = """\
 
 ## How to read a row
 
-For `x -> ReLU` with x = [-1, 0, 1], the value is [0, 0, 1] and dx = [0, 0, 1]. The gradient is the
+For `x -> ReLU`, x = [-1, 0, 1], the value is [0, 0, 1] and dx = [0, 0, 1]. The gradient is the
 one for a cotangent of 1 at each element of the value; another cotangent is written as *dy*. An axis
 of 4,096 equal numbers is written as 4,096 × 1. Numbers have five digits, and floats are float64
 unless the row names another type.
@@ -73,12 +75,7 @@ def _page() -> str:
     }
     functions = {f"`{name}`": FUNCTIONS[name] for name in sorted(FUNCTIONS)}
     parts = [HEAD, *_exceptions({**operators, **functions}), READING, "## Operators\n"]
-    for name, conventions in operators.items():
-        parts += [f"### {name}\n", _table(conventions)]
-    parts.append(_smooth())
-    parts.append(FUNCTIONS_HEAD)
-    for name, conventions in functions.items():
-        parts += [f"### {name}\n", _table(conventions)]
+    parts += [_table(operators), _smooth(), FUNCTIONS_HEAD, _table(functions)]
     return "\n".join(parts)
 
 
@@ -97,13 +94,14 @@ def _exceptions(records: Mapping[str, tuple[Convention, ...]]) -> Iterator[str]:
     yield "\n".join(rows) + "\n"
 
 
-def _table(conventions: tuple[Convention, ...]) -> str:
-    rows = ["| edge | rule | program | result | PyTorch |", "|---|---|---|---|---|"]
-    for each in conventions:
-        torch = f"`{each.torch}`" if each.torch else "none"
-        torch += " differs" if each.differs else ""
-        cells = (each.edge, each.rule, _program(each), _result(each), torch)
-        rows.append(f"| {' | '.join(map(_cell, cells))} |")
+def _table(records: Mapping[str, tuple[Convention, ...]]) -> str:
+    """A row for each rule; that half types add in float32 is said once for all operators."""
+    rows = ["| operator | edge | rule | program | result |", "|---|---|---|---|---|"]
+    for name, conventions in records.items():
+        for each in conventions:
+            if each.edge != "half type":
+                cells = (name, each.edge, each.rule, _program(each), _result(each))
+                rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows) + "\n"
 
 
@@ -111,7 +109,7 @@ def _program(each: Convention) -> str:
     arrays = {**each.inputs, **each.params}
     given = ", ".join(f"{name_of(label)} = {_numbers(arrays[label])}" for label in arrays)
     kind = "" if each.dtype == "float64" else f"; {each.dtype}"
-    return f"`{each.use.replace(chr(10), '; ')}` with {given}{kind}"
+    return f"`{each.use.replace(chr(10), '; ')}`, {given}{kind}"
 
 
 def _result(each: Convention) -> str:

@@ -19,9 +19,9 @@ INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
 HEAD = """\
 # Errors
 
-xg prints the code of each error: `error[XG0301]`. This page has an entry for every code: what the
-error means, a program that has it, and what xg prints. `xg explain XG0301` prints the same entry in
-the terminal.
+xg prints the code of each error: `error[XG0301]`. This page says what each code means and shows
+an example: a message, the line that it is about and, after `=`, the fix. `xg explain XG0301` prints
+one entry in the terminal.
 
 A code never changes its meaning, so programs can rely on it: `xg check --json` and
 `xg check --format sarif` have it too.
@@ -85,13 +85,20 @@ def _index() -> str:
 
 
 def _entry(kind: type[Problem], case: str | None) -> str:
-    """A heading to link to, what the error means, and how xg prints it."""
-    limit = f" At most {kind.maximum:,}." if issubclass(kind, Limit) else ""
-    parts = [f"### {kind.code}", f"{kind.__name__}. {_first_paragraph(kind.__doc__)}{limit}"]
-    shown = case or _template(kind)
-    if shown:
-        parts.append(f"```text\n{shown}\n```")
-    return "\n\n".join(parts) + "\n"
+    """A heading to link to, what the error means, and an example."""
+    shown = _brief(case or _template(kind), line=not issubclass(kind, Limit))
+    code = f"```text\n{shown}\n```\n" if shown else ""
+    return f"### {kind.code}\n{_first_paragraph(kind.__doc__)}\n{code}"
+
+
+def _brief(message: str, *, line: bool) -> str:
+    """The message, the line that it is about and the fixes, without places and carets."""
+    first, *rest = message.splitlines() or [""]
+    shown = [re.sub(r"^(?:error|(warning))\[\w+\](?(1)|: )", r"\1", first)]
+    lines = [each.partition("│")[2].strip() for each in rest if re.match(r" *\d+│", each)]
+    shown += [f"    {each}" for each in lines[:1] if line]
+    fixes = [each.partition("= help: ")[2] for each in rest if "= help: " in each]
+    return "\n".join([*shown, *(f"= {fix}" for fix in fixes)])
 
 
 def _cases() -> dict[str, str]:

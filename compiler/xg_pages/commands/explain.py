@@ -105,7 +105,8 @@ def _explain_error(code: str, console: Console) -> int:
         console.note(f"xg explain: no error has the code {code}; docs/errors.md lists all codes")
         return PROBLEM
     lines = re.split(r"\n##+ ", after)[0].strip().splitlines()
-    console.say_lines(line for line in lines if not line.startswith("```"))
+    lines = ["" if line == "```text" else line for line in lines]
+    console.say_lines(line for line in lines if line != "```")
     return FINE
 
 
