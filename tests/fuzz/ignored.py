@@ -21,7 +21,7 @@ from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import parse_project
 from xg.frontend.typed import type_project
 from xg.ir.dim import Dim
-from xg.passes.ir_text.printer import spell_program
+from xg.passes.ir_text import spell_program
 
 WORD = re.compile(r'#.*|"[^"]*"|->|<-|<=|>=|\.\.|\+/-|[^\W\d]\w*|\d+(?:\.\d+)?(?:e-?\d+)?|\S')
 BRACKETS = ("[B]", "[n=2]", "[-2]", "[b -> b]", "[Q_9]")

@@ -15,7 +15,7 @@ from models.more_families import EVERY, FIRST
 from models.witness import Witness, published
 from tier import THOROUGH
 
-from xg.passes.ir_text.printer import spell_program
+from xg.passes.ir_text import spell_program
 from xg_runtime import tensorfile, weights
 from xg_runtime.errors import InputError
 from xg_runtime.module import Arrays

@@ -11,7 +11,7 @@ from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import IRProgram
 from xg.passes import pipelines
-from xg.passes.ir_text.printer import spell_program
+from xg.passes.ir_text import spell_program
 from xg.passes.pipelines import SINGLE, History, Pass, run
 from xg.verify.reference.interpret import Interpreter
 

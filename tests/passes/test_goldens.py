@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ir_reader import read_program
 
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import IRProgram
 from xg.ir.verify import verify
-from xg.passes.ir_text.printer import spell_program
-from xg.passes.ir_text.reader import read_program
+from xg.passes.ir_text import spell_program
 from xg.passes.pipelines import (
     DIFFERENTIATE,
     DROP_MESH,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from backends import forms_of_code
+from ir_reader import read_program
 from numpy.typing import NDArray
 from passes.decode_step.stepping import stepping, written
 
@@ -24,8 +25,7 @@ from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.ir.verify import violations
-from xg.passes.ir_text.printer import spell_program
-from xg.passes.ir_text.reader import read_program
+from xg.passes.ir_text import spell_program
 from xg.verify.gradient_proof import prove
 from xg.verify.inner_gradients import inner_rows
 from xg.verify.plan_proof import prove_ranks

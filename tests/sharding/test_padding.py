@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ir_reader import read_program
 from library import shipped
 from tier import THOROUGH
 from verify.proof.daily import proof_of
@@ -17,8 +18,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
 from xg.ir.graph import Step
-from xg.passes.ir_text.printer import spell_program
-from xg.passes.ir_text.reader import read_program
+from xg.passes.ir_text import spell_program
 from xg.sharding import divisibility as padding
 from xg.sharding.local import cuts
 from xg.verify.plan_proof import prove_ranks

@@ -15,6 +15,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from ir_reader import read_program
 from tier import THOROUGH
 from verify.proof.daily import PRIMES, proof_of
 
@@ -25,8 +26,7 @@ from xg.cost.stage_cost import kept
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.ir import plan
-from xg.passes.ir_text.printer import spell_program
-from xg.passes.ir_text.reader import read_program
+from xg.passes.ir_text import spell_program
 from xg.verify.controls import Trial, controls
 from xg.verify.pipeline_proof import PipelineComparison, checked
 from xg.verify.plan_proof import PipelineResidues, Runs, prepared, prove_ranks

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ir_reader import read_program
 
 import xg
 from xg.codegen.backend import backends
-from xg.passes.ir_text.printer import spell_program
-from xg.passes.ir_text.reader import read_program
+from xg.passes.ir_text import spell_program
 from xg_runtime import ranks
 
 TEXT = """\

@@ -15,7 +15,7 @@ from tier import THOROUGH
 import xg
 from xg.driver import BACKENDS
 from xg.ir.graph import Apply, IRProgram
-from xg.passes.ir_text.printer import spell_program
+from xg.passes.ir_text import spell_program
 from xg.verify.reference.interpret import Interpreter, initial
 from xg_runtime.module import Module
 

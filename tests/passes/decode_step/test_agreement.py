@@ -25,7 +25,7 @@ import xg
 from xg.ir.dim import ONE, ZERO
 from xg.ir.graph import Apply
 from xg.ir.prim import Expr, as_float, iota, reshape
-from xg.passes.ir_text.printer import spell_program
+from xg.passes.ir_text import spell_program
 
 PIECES = ((LENGTH,), (1,) * LENGTH, (3, 4), (2, 1, 4))
 EXACT = 1e-12

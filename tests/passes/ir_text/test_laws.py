@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from backends import with_calls
+from ir_reader import read_program
 from library import LIBRARY
 from numpy.typing import NDArray
 from tier import THOROUGH
@@ -24,8 +25,7 @@ from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import IRProgram
 from xg.ir.verify import verify
-from xg.passes.ir_text.printer import spell_program
-from xg.passes.ir_text.reader import read_program
+from xg.passes.ir_text import spell_program
 from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE, STEP, History, run
 from xg.syntax.ast import Plan, only
 from xg.verify.reference.interpret import Interpreter, initial

@@ -3,14 +3,14 @@
 import re
 
 import pytest
+from ir_reader import read_program
+from ir_reader.errors import UnreadableIR
 
 from xg.diagnostics.diagnostic import Span
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, IRProgram
 from xg.ir.scalar import Scalar, as_scalar
-from xg.passes.ir_text.errors import UnreadableIR
-from xg.passes.ir_text.printer import spell_program
-from xg.passes.ir_text.reader import read_program
+from xg.passes.ir_text import spell_program
 
 TEXT = """\
 program Block

@@ -93,7 +93,7 @@ def run(options: Namespace, console: Console) -> int:
     from xg.cli.compiling import compile_request, stage_of
     from xg.codegen.emit.module import block_functions
     from xg.cost.report import lines
-    from xg.passes.ir_text.printer import spell_program
+    from xg.passes.ir_text import spell_program
 
     if options.form == "xg":
         return _text(options, console)
@@ -153,7 +153,7 @@ def _text(options: Namespace, console: Console) -> int:
 
 def _after(program: Program, options: Namespace, console: Console) -> int:
     """Print the graphs as one pass left them."""
-    from xg.passes.ir_text.printer import spell_program
+    from xg.passes.ir_text import spell_program
 
     history = program.fused_history if options.kernels else program.history
     stages = dict(history.stages) if history else {}

@@ -10,12 +10,13 @@ from typing import Any, Final, TypeVar, cast
 
 from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, visitors
 
+from ir_reader import records as r
+from ir_reader.errors import UnreadableIR
+from ir_reader.notation import GRAMMAR
+from ir_reader.records import Applied, Expression, ProgramText, SizeName, Whole
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.placement import AxisState, Kind, PlacementRequest
-from xg.passes.ir_text import records as r
-from xg.passes.ir_text.errors import UnreadableIR
-from xg.passes.ir_text.notation import GRAMMAR
-from xg.passes.ir_text.records import SIZE, Applied, Expression, ProgramText, SizeName, Whole
+from xg.passes.ir_text import SIZE
 
 ProgramLine = r.SizesText | r.PlanText | r.CountsText | r.CommunicatorsText | r.DefineText
 PlanLine = r.EntryText | r.ScheduleText

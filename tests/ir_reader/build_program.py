@@ -7,16 +7,10 @@ from typing import TypeVar, cast
 
 from lark import Token
 
-from xg.diagnostics.diagnostic import Source
-from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.graph import Backward, Carry, Graph, IRProgram, Param, Start, State, Value
-from xg.ir.placement import same
-from xg.ir.plan import BlockId, Entry, Layout, Memory, Plan, Schedule
-from xg.ir.tensor import Sizes
-from xg.passes.ir_text.build_steps import GraphScope, StepBuilder, Values, span_of
-from xg.passes.ir_text.errors import Meaningless, UnreadableIR
-from xg.passes.ir_text.notation import Vocabulary, parse_label, usual_label
-from xg.passes.ir_text.records import (
+from ir_reader.build_steps import GraphScope, StepBuilder, Values, span_of
+from ir_reader.errors import Meaningless, UnreadableIR
+from ir_reader.notation import define_operators, parse_label
+from ir_reader.records import (
     CarryText,
     CutText,
     EntryText,
@@ -41,6 +35,14 @@ from xg.passes.ir_text.records import (
     as_dim,
     as_scalar,
 )
+from xg.diagnostics.diagnostic import Source
+from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.ir.graph import Backward, Carry, Graph, IRProgram, Param, Start, State, Value
+from xg.ir.op import Op
+from xg.ir.placement import same
+from xg.ir.plan import BlockId, Entry, Layout, Memory, Plan, Schedule
+from xg.ir.tensor import Sizes
+from xg.passes.ir_text import usual_label
 
 # From the tree of a printed graph to the graph.
 
@@ -201,10 +203,10 @@ def build(tree: ProgramText, source: Source) -> IRProgram:
     """The program of a tree; raises UnreadableIR."""
     try:
         sizes = _sizes(tree.sizes) if tree.sizes else Sizes()
-        vocabulary = Vocabulary.defining((each.text, each.line) for each in tree.definitions)
+        operators = define_operators((each.text, each.line) for each in tree.definitions)
     except Meaningless as error:
         raise UnreadableIR(error.line or 1, str(error)) from None
-    return _Builder(source, sizes, vocabulary).program(tree)
+    return _Builder(source, sizes, operators).program(tree)
 
 
 @dataclass(slots=True)
@@ -213,7 +215,7 @@ class _Builder:
 
     source: Source
     sizes: Sizes
-    vocabulary: Vocabulary
+    operators: Mapping[str, Op]
     graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
     backwards: dict[str, Backward] = field(default_factory=dict[str, Backward])
     scopes: dict[str, GraphScope] = field(default_factory=dict[str, GraphScope])
@@ -246,9 +248,7 @@ class _Builder:
                 raise Meaningless(f"there is no graph {key} before its backward pass")
             forward = self.graphs[key]
             values = Values(self.source, self.scopes[key], forward.sizes)
-            self.backwards[key] = backward_graph(
-                text, StepBuilder(values, self.vocabulary, forward)
-            )
+            self.backwards[key] = backward_graph(text, StepBuilder(values, self.operators, forward))
             return
         block = parse_label(_word(text, "block") or usual_label(key))
         own = [line for line in text.lines if isinstance(line, SizesText)]
@@ -256,7 +256,7 @@ class _Builder:
         values = Values(self.source, GraphScope(), sizes)
         self.scopes[key] = values.scope
         title = _word(text, "title") or key
-        steps = StepBuilder(values, self.vocabulary)
+        steps = StepBuilder(values, self.operators)
         self.graphs[key] = forward_graph(text, steps, block, title)
 
     # ---- plans ----------------------------------------------------------------------------------

@@ -7,19 +7,9 @@ from typing import cast
 
 from lark import Token
 
-from xg.diagnostics.diagnostic import Source, Span
-from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.body import Body
-from xg.ir.graph import Apply, Call, Graph, Loop, Role, Step, Value
-from xg.ir.op import Family, Op
-from xg.ir.placement import Placement, PlacementRequest
-from xg.ir.prim import Attr, Expr, ShapeError, operand
-from xg.ir.prim import Kind as ExprKind
-from xg.ir.tensor import Sizes, TensorType
-from xg.ir.use import Attrs, Data, Misuse, Tensor
-from xg.passes.ir_text.errors import Meaningless
-from xg.passes.ir_text.notation import Vocabulary, bare, gradients
-from xg.passes.ir_text.records import (
+from ir_reader.errors import Meaningless
+from ir_reader.notation import bare
+from ir_reader.records import (
     ApplyText,
     CallText,
     Definition,
@@ -32,6 +22,17 @@ from xg.passes.ir_text.records import (
     as_dim,
     attribute,
 )
+from xg.diagnostics.diagnostic import Source, Span
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.body import Body
+from xg.ir.graph import Apply, Call, Graph, Loop, Role, Step, Value
+from xg.ir.op import Family, Op
+from xg.ir.placement import Placement, PlacementRequest
+from xg.ir.prim import Attr, Expr, ShapeError, operand
+from xg.ir.prim import Kind as ExprKind
+from xg.ir.tensor import Sizes, TensorType
+from xg.ir.use import Attrs, Data, Misuse, Tensor
+from xg.passes.ir_text import gradients
 
 # Values of a graph that is read: their names, and the tables of what is known of them.
 
@@ -206,7 +207,7 @@ class StepBuilder:
     """Builds the steps of a graph in their order; a backward pass needs its forward pass."""
 
     values: Values
-    vocabulary: Vocabulary
+    operators: Mapping[str, Op]
     forward: Graph | None = None
 
     def step(self, text: StepText) -> Step:
@@ -302,7 +303,7 @@ class StepBuilder:
         glyph = str(use.glyph)
         if text.definition is not None:
             return defined(text.definition, glyph, types, self.values.sizes)
-        if op := self.vocabulary.operators.get(glyph):
+        if op := self.operators.get(glyph):
             return op
         if origin is None or self.forward is None or glyph != f"d{origin.op.glyph}":
             raise Meaningless(
@@ -318,7 +319,7 @@ class StepBuilder:
         """A step that a fused one replaces. Its values may be missing in the graph."""
         use = text.use
         assert isinstance(use, ApplyText)
-        op = self.vocabulary.operators.get(str(use.glyph))
+        op = self.operators.get(str(use.glyph))
         if op is None:
             raise Meaningless(f"{use.glyph} is no operator of the language", use.glyph.line)
         inputs = tuple(self._inner(ValueText(name)) for name in use.inputs)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Final, TypeAlias, cast
+from typing import TypeAlias
 
 from lark import Token
 
+from ir_reader.errors import Meaningless
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import ONE, Dim, DimError, number, symbol
 from xg.ir.placement import AxisState, PlacementRequest
 from xg.ir.scalar import FUNCTIONS, Scalar
 from xg.ir.tensor import Sizes
-from xg.passes.ir_text.errors import Meaningless
-from xg.passes.ir_text.notation import CONSTANTS
+from xg.passes.ir_text import SIZE
 
 # Sizes and numbers of the printed IR: one notation, read as a `Dim` or as a `Scalar`.
 #
 # An expression is kept in postfix order, so that nothing recurses however deep it is nested.
-
-
-SIZE: Final = "size"  # the function whose argument is a size without a name of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +130,6 @@ def _negative(scalar: Scalar) -> Scalar:
     if not isinstance(scalar.value, float) or scalar.op != "number":
         raise Meaningless("expected a number after -")
     return Scalar("number", (), -scalar.value)
-
-
-def spell_scalar(scalar: Scalar) -> str:
-    """A number as `as_scalar` reads it; a plain one has a point or an exponent."""
-    if scalar.op == "number":
-        assert isinstance(scalar.value, float)
-        return repr(scalar.value).replace("inf", "1e999")
-    return scalar.spell(_spell_size, lambda name, arg: f"{name}({arg})", power="^")
-
-
-def _spell_size(dim: Dim) -> str:
-    return dim.name or f"{SIZE}({dim})"
-
-
-def spell_dim(dim: Dim, sizes: Sizes) -> str:
-    """A size under the names that the file gives."""
-    return str(sizes.fold(sizes.expand(dim)))
 
 
 Names = tuple[Token, ...]
@@ -501,38 +480,6 @@ class ProgramText:
     communicators: tuple[str, ...] = ()
     plan: PlanText | None = None
     definitions: tuple[DefineText, ...] = ()
-
-
-# Attributes of steps and primitives as text, every kind distinct, and back.
-
-
-def spell_attribute(value: object, sizes: Sizes) -> str:
-    """An attribute: ``2`` ``2.0`` ``true`` ``none`` ``"tanh"`` ``|S|`` ``[B, S]`` ``(0, 1)``."""
-    match value:
-        case None | bool():
-            return "none" if value is None else str(value).lower()
-        case int():
-            return str(value)
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-        case AxisState():
-            return f"@{value}"
-        case Dim():
-            return f"|{spell_dim(value, sizes)}|"
-        case Scalar():
-            text = spell_scalar(value)
-            return f"size({text})" if text in CONSTANTS else text
-        case tuple():
-            return _spell_tuple(cast("tuple[object, ...]", value), sizes)
-        case _:
-            raise TypeError(f"an attribute is {value!r}")
-
-
-def _spell_tuple(items: tuple[object, ...], sizes: Sizes) -> str:
-    if items and all(isinstance(item, Dim) for item in items):
-        return "[" + ", ".join(spell_dim(cast("Dim", item), sizes) for item in items) + "]"
-    texts = [spell_attribute(item, sizes) for item in items]
-    return "(" + ", ".join(texts) + ("," if len(texts) == 1 else "") + ")"
 
 
 def attribute(text: Attribute, sizes: Sizes) -> object:

@@ -1,41 +1,249 @@
 """Print programs as text, for people who follow one through the passes (``xg show --as ir``).
 
 One line per step, in order; ``%`` marks values without a name of the author's. Works after every
-pass, and `xg.passes.ir_text.reader` makes the same program of the text again.
+pass. The text leaves nothing out: `tests/ir_reader` makes the same program of it again.
+
+This is no pass: it knows the operators of the language, and those that passes make.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final, cast
 
+from xg import ops
+from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
+from xg.ir.content import with_parts
+from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Start, Step, Value
 from xg.ir.op import Op
-from xg.ir.placement import PlacementRequest
-from xg.ir.plan import Entry, Layout, Plan
-from xg.ir.prim import RANDOM, Expr
+from xg.ir.placement import AxisState, PlacementRequest
+from xg.ir.plan import BlockId, Entry, Layout, Plan
+from xg.ir.prim import RANDOM, Expr, ShapeError
+from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, Sizes, TensorType, spell_shape
-from xg.ir.use import Tensor
-from xg.passes.ir_text.notation import (
-    PLAIN_KEY,
-    PLAIN_NAME,
-    ValueNames,
-    Vocabulary,
-    are_equivalent,
-    gradients,
-    label,
-    usual_label,
-)
-from xg.passes.ir_text.records import spell_attribute, spell_scalar
+from xg.ir.use import Attrs, Misuse, Tensor
+from xg.packages import offers, service
+from xg.passes.differentiate import ZEROS
+from xg.passes.resolve.define import define
+from xg.passes.ring import ring_attention
+from xg.syntax.parse import parse
 
-# The lines of a graph.
+# Words that begin a line: a value of such a name is printed with a number behind it.
+LINE_WORDS: Final = frozenset({
+    "graph", "backward", "param", "foreign", "state", "carry", "saved", "return", "d", "totals",
+    "rows", "zeros", "alias", "layout", "memory", "again", "reusable", "block", "title", "sizes",
+    "op", "operands", "part",
+})  # fmt: skip
+CONSTANTS: Final = frozenset({"true", "false", "none"})  # no size is printed so by itself
+PLAIN_NAME: Final = r"[A-Za-z_]\w*(\.\w+)*"
+PLAIN_KEY: Final = r'[^\s"()]+(\([^()"\n]*\))?'
+
+SIZE: Final = "size"  # the function whose argument is a size without a name of its own
+
+# Names of values in the printed IR.
+
+
+@dataclass(slots=True)
+class ValueNames:
+    """A name for everything that is asked for: the author's, made unique, or a number."""
+
+    _names: dict[Hashable, str] = field(default_factory=dict[Hashable, str])
+    _taken: Counter[str] = field(default_factory=Counter[str])
+
+    def of(self, thing: Hashable, name: str | None) -> str:
+        """The name of a thing, which would like to be called `name`."""
+        if thing not in self._names:
+            wish = name or "%"
+            self._taken[wish] += 1
+            number = self._taken[wish]
+            plain = name is not None and number == 1 and name not in LINE_WORDS
+            mark = "" if wish == "%" else "~"
+            self._names[thing] = wish if plain else f"{wish}{mark}{number}"
+        return self._names[thing]
+
+    def call(self, thing: Hashable, name: str) -> None:
+        """Give a thing a name that no author can choose."""
+        self._names[thing] = name
+
+
+# Blocks in the printed IR: the number of the file tells blocks of one name apart.
+
+
+def label(block: BlockId) -> str:
+    """The label of a block: its name in the main file, ``Layer~1`` in the first other file."""
+    file, name = block
+    return f"{name}~{file}" if file else name
+
+
+def usual_label(key: str) -> str:
+    """The label of the block that a graph of this key usually belongs to."""
+    name = re.match(r"\w*", key)
+    return name.group() if name else ""
+
+
+# Operators that a glyph alone names in the printed IR, and those that need more.
 
 
 Types = Mapping[Value, TensorType]
+
+
+@cache
+def lasting_operators() -> Mapping[str, Op]:
+    """Return the operators of the language and of the passes, by glyph."""
+    fused: tuple[Op, ...] = service("fused_operators")() if offers("fused_operators") else ()
+    rest = (ring_attention.OP, ZEROS)
+    return {**ops.table(), **{op.glyph: op for op in (*fused, *rest)}}
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The meaning of every glyph of a text; definitions are as in the file: ``op RMS(x) = …``."""
+
+    operators: Mapping[str, Op]
+    definitions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, program: IRProgram) -> Vocabulary:
+        """Build the vocabulary of a program, with file operators whose glyph is unambiguous."""
+        used: dict[str, dict[int, tuple[Op, bool]]] = {}
+        for step, types in _applies(program):
+            said = used.setdefault(step.op.glyph, {})
+            if id(step.op) not in said:
+                said[id(step.op)] = step.op, _matches_formula(step, types)
+        alone = [
+            op for (op, defined), *others in map(_values, used.values()) if defined and not others
+        ]
+        table = {**lasting_operators(), **{op.glyph: op for op in alone}}
+        return cls(table, tuple(op.formula for op in alone))
+
+    def names(self, op: Op) -> bool:
+        """Whether the glyph of an operator means this operator."""
+        return self.operators.get(op.glyph) is op
+
+
+def _values(said: Mapping[int, tuple[Op, bool]]) -> Sequence[tuple[Op, bool]]:
+    return tuple(said.values())
+
+
+def _applies(program: IRProgram) -> Iterator[tuple[Apply, Types]]:
+    for graph in (*program.graphs.values(), *program.backwards.values()):
+        for step in graph.steps:
+            if isinstance(step, Apply):
+                yield step, graph.types
+                inside = _inside(graph.types, step.parts) if step.parts else graph.types
+                yield from ((part, inside) for part in step.parts)
+
+
+def _inside(types: Types, parts: Iterable[Apply]) -> Types:
+    """Types of values, with those inside a fused step where its parts fit its operands.
+
+    In the program of a rank they do not: the parts are those of one device.
+    """
+    try:
+        return with_parts(types, parts)
+    except (ShapeError, Misuse):
+        return types
+
+
+def parse_operator(text: str) -> Op | None:
+    """The operator that a file's definition makes, None for anything else."""
+    try:
+        module = parse(Source("program.ir", text + "\n"))
+        return define(module.ops[0]) if len(module.ops) == 1 else None
+    except DiagnosticError:
+        return None
+
+
+def _matches_formula(step: Apply, known: Types) -> bool:
+    """Whether a step applies what its operator's own formula defines."""
+    op = step.op
+    if op.local or not op.formula.startswith(f"op {op.glyph}("):
+        return False
+    again = parse_operator(op.formula)
+    if again is None or any(value not in known for value in step.inputs):
+        return False
+    types = [known[value] for value in step.inputs]
+    return are_equivalent(op, again, types, step.attrs)
+
+
+def are_equivalent(op: Op, other: Op, types: Sequence[TensorType], attrs: Attrs) -> bool:
+    """Whether two operators are the same to all passes, on operands of these types."""
+
+    def said(one: Op) -> object:
+        slots = (one.data, one.own, one.outputs)
+        return one.glyph, one.name, one.family, slots, one.local, one.keeps_shape
+
+    try:
+        return said(op) == said(other) and op.body(types, attrs).matches(other.body(types, attrs))
+    except (ShapeError, Misuse):
+        return False
+
+
+def gradients(origin: Apply, types: Sequence[TensorType]) -> tuple[str, ...]:
+    """The operands of a step whose gradients an adjoint of its operator can give."""
+    if origin.op.local:
+        return ()  # of what one rank computes no gradient is derived
+    return origin.op.adjoint_body(types, origin.attrs).of
+
+
+# Sizes, numbers and attributes of steps, every kind distinct.
+
+
+def spell_scalar(scalar: Scalar) -> str:
+    """Spell a number; a plain one has a point or an exponent."""
+    if scalar.op == "number":
+        assert isinstance(scalar.value, float)
+        return repr(scalar.value).replace("inf", "1e999")
+    return scalar.spell(_spell_size, lambda name, arg: f"{name}({arg})", power="^")
+
+
+def _spell_size(dim: Dim) -> str:
+    return dim.name or f"{SIZE}({dim})"
+
+
+def spell_dim(dim: Dim, sizes: Sizes) -> str:
+    """A size under the names that the file gives."""
+    return str(sizes.fold(sizes.expand(dim)))
+
+
+def spell_attribute(value: object, sizes: Sizes) -> str:
+    """An attribute: ``2`` ``2.0`` ``true`` ``none`` ``"tanh"`` ``|S|`` ``[B, S]`` ``(0, 1)``."""
+    match value:
+        case None | bool():
+            return "none" if value is None else str(value).lower()
+        case int():
+            return str(value)
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case AxisState():
+            return f"@{value}"
+        case Dim():
+            return f"|{spell_dim(value, sizes)}|"
+        case Scalar():
+            text = spell_scalar(value)
+            return f"size({text})" if text in CONSTANTS else text
+        case tuple():
+            return _spell_tuple(cast("tuple[object, ...]", value), sizes)
+        case _:
+            raise TypeError(f"an attribute is {value!r}")
+
+
+def _spell_tuple(items: tuple[object, ...], sizes: Sizes) -> str:
+    if items and all(isinstance(item, Dim) for item in items):
+        return "[" + ", ".join(spell_dim(cast("Dim", item), sizes) for item in items) + "]"
+    texts = [spell_attribute(item, sizes) for item in items]
+    return "(" + ", ".join(texts) + ("," if len(texts) == 1 else "") + ")"
+
+
+# The lines of a graph.
+
 # The flags of an operator that its text shows.
 FLAGS: Final = ("local", "derived", "keeps_shape", "differentiates")
 
