@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,36 +48,47 @@ def passes(options: Json, arrays: Arrays) -> Answer:
 
 
 def traced(options: Json, arrays: Arrays) -> Answer:
-    """One step as it runs, and as `torch.compile` traces it: without a break in the graph."""
-    module: Any = load_file(Path(options["module"]))
-    sys.modules[module.__name__] = module  # where the trace looks for its functions
-    cuts = module.cuts()
-    given = local_shards({name: torch.tensor(array) for name, array in arrays.items()}, cuts)
-    X = given.pop("X")
+    """Steps as they run, and as `torch.compile` traces them: without a break in the graph.
 
-    def step(params: Tensors, X: torch.Tensor) -> Tensors:
-        outputs, saved = module.forward(params, {"X": X}, seed=3)
-        return {**outputs, **module.backward(params, saved, {"Y": outputs["Y"]})}
+    A step of each module, and each collective by itself, as `KIND/MODULE/NAME`.
+    """
+    found: Tensors = {}
+    own: list[torch.Tensor] = []  # what differs from rank to rank
+    for plan, path in options["modules"].items():
+        module: Any = load_file(Path(path))
+        sys.modules[module.__name__] = module  # where the trace looks for its functions
+        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+        params = local_shards(tensors, module.cuts())
+        X = params.pop("X")
+        own.append(X)
 
-    def collectives(x: torch.Tensor) -> Tensors:
-        wide = x.reshape(4, -1)[:, : x.numel() // 16 * 4]
-        return {
-            "sum": all_reduce(x, "N_A"),
-            "largest": all_reduce_max(x, "N_A"),
-            "gathered": all_gather(x, "N_A zigzag", -1),
-            "scattered": reduce_scatter(wide, "N_A", -2),
-            "exchanged": all_to_all(wide, "N_A", -2, -1),
-            "shifted": shift(x, "N_A"),
-            "slice": shard_slice(wide, "N_A", -2),
-            "padded": pad_from_shard(wide, "N_A", -1),
-        }
+        def step(params: Tensors, X: torch.Tensor, module: Any = module) -> Tensors:  # noqa: ANN401
+            outputs, saved = module.forward(params, {"X": X}, seed=3)
+            return {**outputs, **module.backward(params, saved, {"Y": outputs["Y"]})}
 
-    what: Any = collectives if options["collectives"] else step
-    operands = (X,) if options["collectives"] else (given, X)
-    fast = torch.compile(what, fullgraph=True, backend="aot_eager")
-    found = {
-        f"{kind}/{n}": x
+        found |= _run_and_traced(plan, step, params, X)
+    found |= _run_and_traced("collectives", _collectives, own[0])
+    return Answer({name: tensor.detach().numpy() for name, tensor in found.items()})
+
+
+def _run_and_traced(name: str, what: Callable[..., Tensors], *operands: Any) -> Tensors:  # noqa: ANN401
+    fast: Any = torch.compile(what, fullgraph=True, backend="aot_eager")
+    return {
+        f"{kind}/{name}/{n}": x
         for kind, f in (("run", what), ("traced", fast))
         for n, x in f(*operands).items()
     }
-    return Answer({name: tensor.detach().numpy() for name, tensor in found.items()})
+
+
+def _collectives(x: torch.Tensor) -> Tensors:
+    wide = x.reshape(4, -1)[:, : x.numel() // 16 * 4]
+    return {
+        "sum": all_reduce(x, "N_A"),
+        "largest": all_reduce_max(x, "N_A"),
+        "gathered": all_gather(x, "N_A zigzag", -1),
+        "scattered": reduce_scatter(wide, "N_A", -2),
+        "exchanged": all_to_all(wide, "N_A", -2, -1),
+        "shifted": shift(x, "N_A"),
+        "slice": shard_slice(wide, "N_A", -2),
+        "padded": pad_from_shard(wide, "N_A", -1),
+    }
