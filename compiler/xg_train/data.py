@@ -18,7 +18,7 @@ from xg.ir.graph import Apply, IRProgram, Value
 from xg.ir.parameters import ignored, is_loss, scalars
 from xg.ir.parameters import loss_of as loss_of_graph
 from xg.ir.sizes_from_arrays import sizes_from_arrays
-from xg_generate.runs.run_folder import TrainingSetup
+from xg_generate.runs import TrainingSetup
 from xg_runtime import arrays, corpus, dataset_folder, files, shards
 from xg_runtime.batches import ArraySource, TextSource
 from xg_runtime.errors import InputError

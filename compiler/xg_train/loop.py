@@ -23,7 +23,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program
 from xg.sharding.local import cuts
 from xg.verify.pipeline_proof import link_of, of_rank
-from xg_generate.runs.run_folder import RunConfig, TrainingSetup
+from xg_generate.runs import RunConfig, TrainingSetup
 from xg_runtime.cells import fits
 from xg_runtime.checkpoint import exists
 from xg_runtime.config import TrainConfig

@@ -11,8 +11,8 @@ import torch
 from cli.conftest import DIAGRAMS, Xg
 from cli.run_logs import distance
 
+from xg_generate import runs as writer
 from xg_generate.commands import generate
-from xg_generate.runs import run_folder as writer
 from xg_runtime import arrays, tensors
 from xg_train import loop
 

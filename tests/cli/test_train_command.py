@@ -13,7 +13,7 @@ from xg.frontend.project import read_project
 from xg.verify.proof_sizes import case
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
-from xg_generate.runs.run_folder import place_in
+from xg_generate.runs import place_in
 from xg_runtime import arrays
 from xg_runtime.nonfinite import arrays_in
 

@@ -15,7 +15,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 from xg.frontend.typed import type_project
-from xg.passes.resolve.foreign_names import ACTIVATIONS, meant
+from xg.passes.resolve.errors_of_names import ACTIVATIONS, meant
 
 functional: Any = torch.nn.functional
 

@@ -15,7 +15,7 @@ from models.more_families import CONFIGURED, EVERY
 from models.witness import Witness, quietly
 from tier import THOROUGH, some
 
-from xg_generate.runs.run_folder import Writer
+from xg_generate.runs import Writer
 from xg_runtime.generate import StepModule
 from xg_runtime.sample import Sampling
 

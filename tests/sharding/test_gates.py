@@ -16,8 +16,7 @@ from xg.ir.cotangent import any_open
 from xg.ir.dim import symbol
 from xg.ir.placement import CONSTANT, GATE, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.prim import Expr, const, operand, reduce_max, where
-from xg.sharding.primitive_rules import IllTyped
-from xg.sharding.type_body import type_body
+from xg.sharding.primitive_rules import IllTyped, type_body
 
 FORMULAS = (
     "min(tanh(g), x)",

@@ -21,7 +21,7 @@ from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback
 from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape, localise
-from xg.sharding.type_body import Typing, type_body
+from xg.sharding.primitive_rules import Typing, type_body
 from xg.verify.reference.evaluate import Context, evaluate
 from xg.verify.reference.rank_bodies import join, run, split
 

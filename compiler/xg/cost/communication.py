@@ -31,7 +31,7 @@ from xg.ir.parameters import param_specs
 from xg.ir.placement import AxisState, Placement, axes_over, axis_of, ranks_over
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.walk import Symbols, inside
-from xg.sharding.type_body import type_body, type_step
+from xg.sharding.primitive_rules import type_body, type_step
 
 # The communication of a program's ranks: every collective with its payload, as formulas.
 #

@@ -15,7 +15,7 @@ the derivative.
 
 I and R are the same numbers on every rank. They differ in the meaning of a gradient: of R each rank
 computes only its own share. The free cast from I to R is where the all-reduce of the backward pass
-comes from. G is only within a derived body: see `xg.sharding.type_body`.
+comes from. G is only within a derived body: see `xg.sharding.primitive_rules`.
 """
 
 from __future__ import annotations

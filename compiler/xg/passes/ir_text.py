@@ -30,9 +30,9 @@ from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, Sizes, TensorType, spell_shape
 from xg.ir.use import Attrs, Misuse, Tensor
 from xg.packages import offers, service
+from xg.passes import ring
 from xg.passes.differentiate import ZEROS
 from xg.passes.resolve.define import define
-from xg.passes.ring import ring_attention
 from xg.syntax.parse import parse
 
 # Words that begin a line: a value of such a name is printed with a number behind it.
@@ -98,7 +98,7 @@ Types = Mapping[Value, TensorType]
 def lasting_operators() -> Mapping[str, Op]:
     """Return the operators of the language and of the passes, by glyph."""
     fused: tuple[Op, ...] = service("fused_operators")() if offers("fused_operators") else ()
-    rest = (ring_attention.OP, ZEROS)
+    rest = (ring.OP, ZEROS)
     return {**ops.table(), **{op.glyph: op for op in (*fused, *rest)}}
 
 

@@ -38,8 +38,7 @@ from xg.ir.prim import Attr, Expr, batch_of, const, where
 from xg.ir.scalar import size
 from xg.ir.tensor import Shape, Sizes
 from xg.ir.walk import Symbols
-from xg.sharding.primitive_rules import groups
-from xg.sharding.type_body import ELEMENTWISE, Typing
+from xg.sharding.primitive_rules import ELEMENTWISE, Typing, groups
 
 # Find what the entries of a plan reach, and the placement that several give a value.
 

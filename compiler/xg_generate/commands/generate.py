@@ -24,7 +24,7 @@ from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.terminal import printable
 
 if TYPE_CHECKING:
-    from xg_generate.runs.run_folder import Writer
+    from xg_generate.runs import Writer
     from xg_runtime.tokens import Vocabulary
 
 EXAMPLE = (
@@ -152,7 +152,7 @@ BYTES: Final = "bytes"
 def run(options: Namespace, console: Console) -> int:
     """Write text as it comes, then say how fast."""
     from xg.cli.compiling import compile_request, refuse_backend
-    from xg_generate.runs.run_folder import refuse_other_than_text
+    from xg_generate.runs import refuse_other_than_text
 
     refuse_backend(options, None if options.no_cache else "step")
     is_run = Path(options.file).is_dir()
@@ -173,7 +173,7 @@ def run(options: Namespace, console: Console) -> int:
 
 def _write(writer: Writer, stop: tuple[int, ...], options: Namespace, console: Console) -> None:
     """Print the prompt, each piece as soon as it is known, and the speed."""
-    from xg_generate.runs.run_folder import shown
+    from xg_generate.runs import shown
     from xg_runtime.sample import Sampling
     from xg_runtime.stream import Timed, pieces
 
@@ -190,7 +190,7 @@ def _write(writer: Writer, stop: tuple[int, ...], options: Namespace, console: C
 
 def _run_writer(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     """Return a writer with the model of a run, and the tokens at which it stops."""
-    from xg_generate.runs.run_folder import TrainedModel, Writer
+    from xg_generate.runs import TrainedModel, Writer
 
     held = TrainedModel.read(Path(options.file), diagram=options.diagram, previous=options.previous)
     window = min(options.window or held.window, held.window)
@@ -211,7 +211,7 @@ def _weights_writer(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     """Return a writer with a diagram and its weights, and the tokens at which it stops."""
     from xg.cli.input_arrays import Published, expected
     from xg.cli.opening import open_project
-    from xg_generate.runs.run_folder import Writer
+    from xg_generate.runs import Writer
     from xg_runtime.expect import fit
     from xg_runtime.tokenizer import Tokenizer, ends
     from xg_runtime.tokens import ByteVocabulary

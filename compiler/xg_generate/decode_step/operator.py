@@ -17,16 +17,7 @@ from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.functions import UNARY
 from xg.ir.graph import Apply
 from xg.ir.op import Op
-from xg.ir.prim import (
-    ARITHMETIC,
-    COMPARE,
-    RANDOM,
-    Expr,
-    ShapeError,
-    Windows,
-    batch_of,
-    window,
-)
+from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, Expr, ShapeError, Windows, batch_of, window
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Tensor

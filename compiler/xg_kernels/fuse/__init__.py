@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Graph, IRProgram
-from xg.passes.ring.pattern import apply_fusion
+from xg.passes.ring.attention import apply_fusion
 from xg_kernels.fuse.grouped_attention import group
 from xg_kernels.fuse.patterns import fusions
 

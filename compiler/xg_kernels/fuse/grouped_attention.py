@@ -22,7 +22,7 @@ from xg.ir.prim import Expr, broadcast, reshape
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.passes.ring import attention
-from xg.passes.ring.pattern import Fusion, Inside, Match, apply_fusion
+from xg.passes.ring.attention import Fusion, Inside, Match, apply_fusion
 from xg_kernels.fuse.patterns import local_attention
 
 

@@ -26,7 +26,7 @@ from xg.cli.exits import FINE, INTERRUPTED
 from xg.codegen.backend import on_processes as process_backend
 
 if TYPE_CHECKING:
-    from xg_generate.runs.run_folder import TrainingSetup
+    from xg_generate.runs import TrainingSetup
     from xg_runtime.train import Outcome
     from xg_train.loop import TrainingResult
 

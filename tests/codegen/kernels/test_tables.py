@@ -8,7 +8,7 @@ from xg import ops
 from xg.codegen.emit.dialect import Kernels
 from xg.codegen.numpy.dialect import NUMPY
 from xg.codegen.torch.dialect import TORCH
-from xg.passes.ring import ring_attention
+from xg.passes import ring
 from xg_kernels.fuse import grouped_attention
 from xg_kernels.fuse.patterns import fusions
 from xg_kernels.numpy import kernel_table as numpy_table
@@ -19,7 +19,7 @@ OPERATORS = {
     *(fusion.op.name for fusion in fusions()),
     grouped_attention.OP.name,
     grouped_attention.LOCAL.name,
-    ring_attention.OP.name,
+    ring.OP.name,
 }
 TABLES = {
     "numpy, always": NUMPY.always,

@@ -2,7 +2,7 @@
 
 from xg import ops
 from xg.ir.op import FOREIGN_NAMES, SAME
-from xg.passes.resolve.foreign_names import meant
+from xg.passes.resolve.errors_of_names import meant
 
 
 def test_the_table_names_operators_and_the_help_knows_each_name() -> None:

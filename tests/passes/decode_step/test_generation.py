@@ -14,7 +14,7 @@ from tier import some
 import xg
 from xg.driver import Program
 from xg.verify.reference.interpret import initial
-from xg_generate.runs.run_folder import Writer, longest, token_model
+from xg_generate.runs import Writer, longest, token_model
 from xg_runtime.errors import InputError
 from xg_runtime.sample import Sampling
 from xg_runtime.tokens import ByteVocabulary

@@ -18,7 +18,7 @@ from xg.ir.placement import AxisState, dual
 from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback
 from xg.sharding.local import localise
-from xg.sharding.type_body import Typing
+from xg.sharding.primitive_rules import Typing
 from xg.verify.reference.evaluate import evaluate
 from xg.verify.reference.modular.meanings import PRIMES, Field, modulo
 from xg.verify.reference.rank_bodies import run

@@ -13,8 +13,7 @@ from verify.modular.ranks import agrees, trials
 from xg.ir.body import Body, substitute, topological
 from xg.ir.prim import Expr, equal
 from xg.sharding.local import localise
-from xg.sharding.primitive_rules import IllTyped
-from xg.sharding.type_body import Typing
+from xg.sharding.primitive_rules import IllTyped, Typing
 from xg.verify.reference.modular.meanings import Undefined
 
 

@@ -250,7 +250,7 @@ def _find_operators(name: str, every: list[Op]) -> list[Op]:
 
 
 def _instead(name: str, every: list[Op]) -> str:
-    from xg.passes.resolve.foreign_names import meant
+    from xg.passes.resolve.errors_of_names import meant
 
     names = [each for op in every for each in (op.glyph, op.name)]
     other = similar(name, names)

@@ -32,8 +32,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Step, Value
 from xg.ir.placement import REPLICATED, AxisState, shard
 from xg.ir.tensor import Shape
-from xg.sharding.primitive_rules import IllTyped
-from xg.sharding.type_body import type_body
+from xg.sharding.primitive_rules import IllTyped, type_body
 
 
 class EdgeNaming(Protocol):

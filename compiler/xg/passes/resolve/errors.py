@@ -7,8 +7,15 @@ from typing import Literal, TypeAlias
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
 from xg.diagnostics.terminal import SLIP, similar, there_are
-from xg.passes.resolve.errors_of_names import UnknownName, nearest, spelling_fixes
-from xg.passes.resolve.foreign_names import FUNCTIONS_ELSEWHERE, filled, in_place, meant
+from xg.passes.resolve.errors_of_names import (
+    FUNCTIONS_ELSEWHERE,
+    UnknownName,
+    filled,
+    in_place,
+    meant,
+    nearest,
+    spelling_fixes,
+)
 from xg.syntax.format import left_out
 from xg.syntax.spelling import ascii_name, greek_name
 

@@ -23,10 +23,9 @@ from xg.ir.tensor import Sizes
 from xg.passes.shard.added_steps import AddedSteps, added_steps
 from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate
 from xg.passes.shard.axis_placement import TornApart
-from xg.passes.shard.check import Unsound
-from xg.passes.shard.check import check as check_axis
 from xg.passes.shard.errors import refuse_again
-from xg.passes.shard.localise import join
+from xg.passes.shard.localise import Unsound, join
+from xg.passes.shard.localise import check as check_axis
 from xg.passes.shard.localise import localise as localise_axis
 from xg.passes.shard.propagation import (
     Core,

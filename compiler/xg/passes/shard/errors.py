@@ -26,8 +26,7 @@ from xg.ir.placement import (
 )
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.resharding import TRIED_AT_MOST, RefusedOperator, free_ways, repeated
-from xg.sharding.primitive_rules import IllTyped
-from xg.sharding.type_body import type_body
+from xg.sharding.primitive_rules import IllTyped, type_body
 
 _SUM: Final = MOVES["P", "I"]
 

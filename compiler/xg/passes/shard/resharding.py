@@ -32,8 +32,7 @@ from xg.ir.placement import (
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs
-from xg.sharding.primitive_rules import IllTyped, groups
-from xg.sharding.type_body import type_step
+from xg.sharding.primitive_rules import IllTyped, groups, type_step
 
 Cut = tuple[str, int]  # a mesh axis and the axis that it cuts, counted from the end
 Question = tuple[Shape, tuple[Cut, ...]]  # a shape and where other mesh axes cut it

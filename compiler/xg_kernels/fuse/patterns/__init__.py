@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from xg.passes.ring import attention
-from xg.passes.ring.pattern import Fusion
+from xg.passes.ring.attention import Fusion
 
 
 @cache

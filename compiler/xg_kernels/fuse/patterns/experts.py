@@ -21,7 +21,7 @@ from xg.ir.op import Op
 from xg.ir.prim import Expr, contract, gather, operand, reduce_sum, reshape, scatter_add
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Data, Word
-from xg.passes.ring.pattern import Fusion, Inside, Match
+from xg.passes.ring.attention import Fusion, Inside, Match
 
 LEADING: Final = "ABCDEFGH"  # letters of the axes of rows
 ACTIVATIONS: Final = {"SiLU": "silu", "GELU": "gelu", "ReLU": "relu"}

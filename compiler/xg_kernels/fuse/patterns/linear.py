@@ -10,7 +10,7 @@ from xg.ir.graph import Apply, Value
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, contract
 from xg.ir.use import Attrs, Data, Use
-from xg.passes.ring.pattern import Fusion, Inside, Match
+from xg.passes.ring.attention import Fusion, Inside, Match
 
 
 def configure(use: Use) -> Attrs:

@@ -20,8 +20,7 @@ from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.use import Data, Number
 from xg.passes.ring import attention
-from xg.passes.ring.attention import CAUSAL, Band, band_of
-from xg.passes.ring.pattern import Fusion, Inside, Match
+from xg.passes.ring.attention import CAUSAL, Band, Fusion, Inside, Match, band_of
 
 
 def forward(

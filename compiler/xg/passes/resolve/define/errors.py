@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
-from xg.passes.resolve.foreign_names import in_a_body, in_a_chain
+from xg.passes.resolve.errors_of_names import in_a_body, in_a_chain
 
 
 class Wrong(Exception):

@@ -1,1 +1,0 @@
-"""The folder of a training run: its configuration, and the model loaded again."""
