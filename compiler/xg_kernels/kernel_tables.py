@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -102,15 +102,26 @@ _ALIKE: Final = (
 )
 
 
+SHARED: Final = Path(__file__).with_name("shared.py")
+
+
 def kernel_table(
-    folder: Path, support: SupportFile, more: Sequence[Kernel] = (), *, releasing: bool = False
+    folder: Path,
+    support: SupportFile,
+    more: Sequence[Kernel] = (),
+    *,
+    spell: Callable[[str], str] = str,
+    releasing: bool = False,
 ) -> Kernels:
     """Return the kernels of one backend: its own, which are tried first, and the shared ones.
 
-    `folder` has their files, `support` the functions that they may call.
+    `folder` has their files, `support` the functions that they may call; `spell` says what backends
+    share in words of this one.
     """
     names = ("kernels", "attention", "experts", "convolution", "recurrence", "ring_kernels")
     files = [path for name in names if (path := folder / f"{name}.py").exists()]
     parts = [path] if (path := folder / "flash.py").exists() else []
-    texts = SupportFile(*map(str, (*files, *parts, *support.paths)))
-    return Kernels(files, texts, (*more, *_ALIKE), releasing)
+    functions = SupportFile(SHARED, spell=spell) + SupportFile(*files)
+    return Kernels(
+        functions, functions + SupportFile(*parts) + support, (*more, *_ALIKE), releasing
+    )

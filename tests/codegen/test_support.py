@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from xg.codegen.numpy import support as of_numpy
+from xg.codegen.numpy.from_torch import in_numpy
 from xg.codegen.torch import support as of_torch
 
 
@@ -32,3 +33,20 @@ def test_of_equal_numbers_the_first_is_at_the_top(shape: tuple[int, ...]) -> Non
     expected = np.argsort(-x, axis=-1, kind="stable")[..., :3]
     assert np.array_equal(of_numpy.top(x, 3), expected)
     assert np.array_equal(of_torch.top(torch.as_tensor(x), 3).numpy(), expected)
+
+
+def test_a_shared_kernel_is_said_in_numpy() -> None:
+    source = (
+        "z = (q @ k.mT).to(q.dtype)\ny = torch.zeros(n, device=q.device).amax(-1, keepdim=True)"
+    )
+    spelled = "z = q @ k.swapaxes(-1, -2)\ny = np.zeros(n).max(-1, keepdims=True)"
+    assert in_numpy(source) == spelled
+    assert (
+        in_numpy("f(torch.cat(x.to(a), dim=0), x.numel())")
+        == "f(np.concatenate(x, axis=0), x.size)"
+    )
+
+
+def test_a_word_that_numpy_lacks_is_an_error() -> None:
+    with pytest.raises(KeyError, match="index_put"):
+        in_numpy("y = torch.index_put(x, i, v)")

@@ -1,73 +1,73 @@
-"""Kernels of NumPy for attention, in parts that stay in the cache of a core.
+"""Attention of NumPy, in parts that stay in the cache of a core.
 
-Ordinary, tested code, like `kernels`.
+Ordinary, tested code, like `kernels`; the kernels that call it are in `xg_kernels.shared`. Torch
+has no use for tiles, since its own kernels have them, so this is not shared.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.codegen.numpy.support import keep_mask, keep_part
+from xg.codegen.emit.collectives import only_in_modules
 
 Array = NDArray[Any]
 
+# From `xg_kernels.shared`.
+merging: Callable[[Array, Array], Array] = only_in_modules
 
-def attention(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
+
+def attend(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    keep: Array | None,
+    scale: float,
+    mask: str,
+    factor: float,
 ) -> tuple[Array, Array]:
-    """``softmax(α Q K⊤ + M) V``, and log Σ exp of each row of scores."""
-    return attend(q, k, v, m, None, scale, tiles(q, k, mask))
+    """Attention with the weights that stay, times a factor; all if `keep` is None."""
+    y, lse = attend_tiles(q, k, v, m, keep, scale, tiles(q, k, mask))
+    if keep is not None:
+        y *= factor
+    return y, lse
 
 
-def attention_output(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
-) -> Array:
-    """``softmax(α Q K⊤ + M) V`` alone; of one query, the last, it takes every key."""
+def d_attend(
+    dy: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    y: Array,
+    lse: Array,
+    keep: Array | None,
+    scale: float,
+    mask: str,
+    factor: float,
+) -> tuple[Array, Array, Array]:
+    """Gradient of attention with the same weights dropped."""
+    parts = tiles(q, k, mask)
+    return d_attend_tiles(dy, q, k, v, m, keep, y, lse, scale, parts, factor)
+
+
+def output(q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str) -> Array:
+    """Attention without sums; of one query, the last, it takes every key."""
     if m is None and q.shape[-2] == 1 <= k.shape[-2]:
         return attend_all(q, k, v, scale)
-    return attend(q, k, v, m, None, scale, tiles(q, k, mask))[0]
+    return attend_tiles(q, k, v, m, None, scale, tiles(q, k, mask))[0]
 
 
-def grouped_attention_output(q: Array, k: Array, v: Array, scale: float, mask: str) -> Array:
-    """Attention whose query heads share heads of keys and values, alone.
-
-    Of one position a group's heads are queries of one head, each of which sees all.
-    """
-    groups = q.shape[-3] // k.shape[-3]
-    if q.shape[-2] == 1 <= k.shape[-2]:
-        return attend_groups(q, k, v, scale)
-    k, v = for_groups(k, groups), for_groups(v, groups)
-    return attend(q, k, v, None, None, scale, tiles(q, k, mask))[0]
-
-
-def grouped_local_attention_output(
-    q: Array, k: Array, v: Array, scale: float, behind: int, ahead: int
-) -> Array:
-    """The same with a band of keys, of which one position, the last, sees the last ones."""
-    S_k = k.shape[-2]
-    if q.shape[-2] == 1 <= S_k and behind >= 0 <= ahead:
-        first = max(0, S_k - 1 - behind)
-        return attend_groups(q, k[..., first:, :], v[..., first:, :], scale)
-    groups = q.shape[-3] // k.shape[-3]
-    k, v = for_groups(k, groups), for_groups(v, groups)
-    return attend(q, k, v, None, None, scale, banded(q, k, behind, ahead))[0]
-
-
-def attend_groups(q: Array, k: Array, v: Array, scale: float) -> Array:
-    """Attention of one position to every key, whose heads of a group are queries of one head."""
-    rows = q.reshape(*k.shape[:-2], q.shape[-3] // k.shape[-3], q.shape[-1])
-    return attend_all(rows, k, v, scale).reshape(*q.shape[:-1], v.shape[-1])
-
-
-def for_groups(x: Array, groups: int) -> Array:
-    """Each head of keys or values as often as it has heads of queries, beside itself."""
-    *leading, heads, S, width = x.shape
-    every = np.broadcast_to(x[..., None, :, :], (*leading, heads, groups, S, width))
-    return every.reshape(*leading, heads * groups, S, width)
+def attend_band(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
+) -> tuple[Array, Array]:
+    """Attention to a band of keys."""
+    return attend_tiles(q, k, v, m, None, scale, banded(q, k, behind, ahead))
 
 
 def attend_all(q: Array, k: Array, v: Array, scale: float) -> Array:
@@ -78,39 +78,6 @@ def attend_all(q: Array, k: Array, v: Array, scale: float) -> Array:
     y: Array = e @ v
     y /= e.sum(axis=-1, keepdims=True)
     return y
-
-
-def d_attention(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    y: Array,
-    lse: Array,
-    scale: float,
-    mask: str,
-) -> tuple[Array, Array, Array]:
-    """Gradient of attention."""
-    return d_attend(dy, q, k, v, m, None, y, lse, scale, tiles(q, k, mask), 1.0)
-
-
-def local_attention(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
-) -> tuple[Array, Array]:
-    """Attention of each query to the keys from `behind` positions before it to `ahead` after."""
-    return attend(q, k, v, m, None, scale, banded(q, k, behind, ahead))
-
-
-def local_attention_output(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
-) -> Array:
-    """Attention to a band of keys, alone; of one query that sees some, to all of these."""
-    S_k = k.shape[-2]
-    if m is None and q.shape[-2] == 1 <= S_k and behind >= 0 <= ahead:
-        first = max(0, S_k - 1 - behind)
-        return attend_all(q, k[..., first:, :], v[..., first:, :], scale)
-    return attend(q, k, v, m, None, scale, banded(q, k, behind, ahead))[0]
 
 
 def d_local_attention(
@@ -126,84 +93,11 @@ def d_local_attention(
     ahead: int,
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention to a band of keys."""
-    return d_attend(dy, q, k, v, m, None, y, lse, scale, banded(q, k, behind, ahead), 1.0)
+    parts = banded(q, k, behind, ahead)
+    return d_attend_tiles(dy, q, k, v, m, None, y, lse, scale, parts, 1.0)
 
 
-def attention_with_dropout(
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-    seed: int | None,
-    place: str,
-) -> tuple[Array, Array, Array | None]:
-    """Attention whose weights are dropped with probability p, and the mask of that."""
-    keep = keep_mask((*q.shape[:-1], k.shape[-2]), p, seed, place)
-    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
-    return y, lse, keep
-
-
-def attention_with_part_of_dropout(
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-    seed: int | None,
-    place: str,
-    cuts: list[tuple[int, tuple[int, ...], int]],
-) -> tuple[Array, Array, Array | None]:
-    """Attention with dropout on a rank, whose weights are the part that `cuts` say."""
-    keep = keep_part((*q.shape[:-1], k.shape[-2]), p, seed, place, cuts)
-    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
-    return y, lse, keep
-
-
-def attend_kept(
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    keep: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-) -> tuple[Array, Array]:
-    """Attention with the weights that stay; with all of them if `keep` is None."""
-    y, lse = attend(q, k, v, m, keep, scale, tiles(q, k, mask))
-    if keep is not None and scaling == "scaled":
-        y *= 1 / (1 - p)
-    return y, lse
-
-
-def d_attention_with_dropout(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    y: Array,
-    lse: Array,
-    keep: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-) -> tuple[Array, Array, Array]:
-    """Gradient of attention with the same weights dropped."""
-    factor = 1 / (1 - p) if keep is not None and scaling == "scaled" else 1.0
-    return d_attend(dy, q, k, v, m, keep, y, lse, scale, tiles(q, k, mask), factor)
-
-
-def attend(
+def attend_tiles(
     q: Array,
     k: Array,
     v: Array,
@@ -239,7 +133,7 @@ def attend(
     return y, lse
 
 
-def d_attend(
+def d_attend_tiles(
     dy: Array,
     q: Array,
     k: Array,
@@ -343,12 +237,3 @@ def banded(q: Array, k: Array, behind: int, ahead: int) -> list[tuple[slice, sli
         bias = np.where((keys < rows - behind) | (keys > rows + ahead), -np.inf, 0)
         found.append((slice(start, stop), slice(first, end), bias.astype(q.dtype)))
     return found
-
-
-def merging(rows: Array, columns: Array) -> Array:
-    """An empty [.., N, S, D_h], in memory [.., S, N, D_h] as merged heads are."""
-    D_h = columns.shape[-1]
-    if rows.ndim == 2:
-        return np.empty((rows.shape[0], D_h), rows.dtype)
-    *leading, N, S, _ = rows.shape
-    return np.empty((*leading, S, N, D_h), rows.dtype).swapaxes(-2, -3)

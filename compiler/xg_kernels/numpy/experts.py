@@ -14,18 +14,6 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-def experts(
-    x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str
-) -> tuple[Array, Array]:
-    """Y = Σ_j p_j W_out[e_j] act(W_in[e_j] x); what the first matrices give too."""
-    return with_gates(x, p, e, w_in, w_out, form)
-
-
-def experts_output(x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str) -> Array:
-    """Y = Σ_j p_j W_out[e_j] act(W_in[e_j] x) alone."""
-    return with_gates(x, p, e, w_in, w_out, form)[0]
-
-
 def with_gates(
     x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str
 ) -> tuple[Array, Array]:
@@ -36,20 +24,6 @@ def with_gates(
     h *= p.reshape(-1, 1)
     y = sums_of_choices(h, w_out, choices, k)
     return y.reshape(x.shape), g.reshape(*e.shape, g.shape[-1])
-
-
-def gated_experts(
-    x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
-) -> tuple[Array, Array, Array]:
-    """Y = Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x); what these two give too."""
-    return with_both(x, p, e, w_in, w_up, w_out, form)
-
-
-def gated_experts_output(
-    x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
-) -> Array:
-    """Y = Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x) alone."""
-    return with_both(x, p, e, w_in, w_up, w_out, form)[0]
 
 
 def with_both(

@@ -1,80 +1,39 @@
-"""Kernels of torch for attention: by its own kernel where it has one (`flash`), else all weights.
+"""Attention of torch: by its own kernel where it has one (`flash`), else from all weights.
 
-Ordinary, tested code, like `kernels`.
+Ordinary, tested code, like `kernels`; the kernels that call it are in `xg_kernels.shared`.
 """
 
 from __future__ import annotations
 
 import torch
 
-from xg.codegen.torch.support import keep_mask, keep_part
+from xg_kernels.shared import merging
 from xg_kernels.torch.flash import d_flash, flash, flash_output, is_flash
 
 Array = torch.Tensor
-Seed = int | torch.Tensor | None
-
-
-def attention(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
-) -> tuple[Array, Array]:
-    """``softmax(α Q K⊤ + M) V`` and log Σ exp of each row of scores."""
-    return attend(q, k, v, m, scale, mask)
-
-
-def attention_output(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
-) -> Array:
-    """``softmax(α Q K⊤ + M) V`` alone."""
-    return output(q, k, v, m, scale, mask)
-
-
-def grouped_attention_output(q: Array, k: Array, v: Array, scale: float, mask: str) -> Array:
-    """Attention whose query heads share heads of keys and values, alone.
-
-    Of one position a group's heads are queries of one head, each of which sees all.
-    """
-    if q.shape[-2] != 1:
-        groups = q.shape[-3] // k.shape[-3]
-        k, v = for_groups(k, groups), for_groups(v, groups)
-        return output(q, k, v, None, scale, mask)
-    return output_of_groups(q, k, v, scale)
-
-
-def grouped_local_attention_output(
-    q: Array, k: Array, v: Array, scale: float, behind: int, ahead: int
-) -> Array:
-    """The same with a band of keys, of which one position, the last, sees the last ones."""
-    S_k = k.shape[-2]
-    if q.shape[-2] == 1 <= S_k and behind >= 0 <= ahead:
-        first = max(0, S_k - 1 - behind)
-        return output_of_groups(q, k[..., first:, :], v[..., first:, :], scale)
-    groups = q.shape[-3] // k.shape[-3]
-    k, v = for_groups(k, groups), for_groups(v, groups)
-    return attend_band(q, k, v, None, scale, behind, ahead)[0]
-
-
-def output_of_groups(q: Array, k: Array, v: Array, scale: float) -> Array:
-    """Attention of one position to every key, whose heads of a group are queries of one head."""
-    rows = q.reshape(*k.shape[:-2], q.shape[-3] // k.shape[-3], q.shape[-1])
-    return output(rows, k, v, None, scale, "none").reshape(*q.shape[:-1], v.shape[-1])
-
-
-def for_groups(x: Array, groups: int) -> Array:
-    """Each head of keys or values as often as it has heads of queries, beside itself."""
-    *leading, heads, S, width = x.shape
-    every = x[..., None, :, :].expand(*leading, heads, groups, S, width)
-    return every.reshape(*leading, heads * groups, S, width)
 
 
 def attend(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    keep: Array | None,
+    scale: float,
+    mask: str,
+    factor: float,
 ) -> tuple[Array, Array]:
-    """Attention by torch's own where it has it: one query, the last, sees every key."""
+    """Attention by torch's own where it has it: one query, the last, sees every key.
+
+    If some weights are dropped, those that stay are multiplied by a factor.
+    """
     mask = "none" if q.shape[-2] == 1 else mask
-    if is_flash(q, k, v, m, mask):
+    if keep is None and is_flash(q, k, v, m, mask):
         y, lse = flash(q, k, v, None, scale, mask == "causal")
         return y, lse[..., None]
     weights, lse = weigh(q, k, m, scale, mask)
+    if keep is not None:
+        weights = weights * keep * factor
     return weights.to(v.dtype) @ v, lse
 
 
@@ -87,21 +46,6 @@ def output(q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: st
     return weights.to(v.dtype) @ v
 
 
-def d_attention(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    y: Array,
-    lse: Array,
-    scale: float,
-    mask: str,
-) -> tuple[Array, Array, Array]:
-    """Gradient of attention."""
-    return d_attend(dy, q, k, v, m, y, lse, scale, mask)
-
-
 def d_attend(
     dy: Array,
     q: Array,
@@ -110,32 +54,21 @@ def d_attend(
     m: Array | None,
     y: Array,
     lse: Array,
+    keep: Array | None,
     scale: float,
     mask: str,
+    factor: float,
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention, by torch's own where the forward pass was."""
     mask = "none" if q.shape[-2] == 1 else mask
-    if is_flash(q, k, v, m, mask):
+    if keep is None and is_flash(q, k, v, m, mask):
         return d_flash(dy, q, k, v, None, y, lse, scale, mask == "causal")
-    return d_weigh(dy, q, k, v, m, y, lse, None, scale, mask, 1.0)
+    return d_weigh(dy, q, k, v, m, y, lse, keep, scale, mask, factor)
 
 
-def local_attention(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
-) -> tuple[Array, Array]:
-    """Attention of each query to the keys from `behind` positions before it to `ahead` after."""
-    return attend_band(q, k, v, m, scale, behind, ahead)
-
-
-def local_attention_output(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
-) -> Array:
-    """Attention to a band of keys, alone; of one query that sees some, to all of these."""
-    S_k = k.shape[-2]
-    if m is None and q.shape[-2] == 1 <= S_k and behind >= 0 <= ahead:
-        first = max(0, S_k - 1 - behind)
-        return output(q, k[..., first:, :], v[..., first:, :], None, scale, "none")
-    return attend_band(q, k, v, m, scale, behind, ahead)[0]
+def attend_all(q: Array, k: Array, v: Array, scale: float) -> Array:
+    """Attention of few queries, each of which sees every key."""
+    return output(q, k, v, None, scale, "none")
 
 
 def attend_band(
@@ -168,7 +101,7 @@ def d_local_attention(
     ahead: int,
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention to a band of keys."""
-    dq, dk, dv = merging(q, q), merging(k, k), merging(v, v)
+    dq, dk, dv = merging(q, q), merging(k, k).zero_(), merging(v, v).zero_()
     for rows, keys, seen in banded(q, k, m, behind, ahead):
         part = q[..., rows, :], k[..., keys, :], v[..., keys, :]
         out, slope, sums = y[..., rows, :], dy[..., rows, :].to(q.dtype), lse[..., rows, :]
@@ -180,83 +113,6 @@ def d_local_attention(
         dk[..., keys, :] += found[1]
         dv[..., keys, :] += found[2]
     return dq, dk, dv
-
-
-def attention_with_dropout(
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-    seed: Seed,
-    place: str,
-) -> tuple[Array, Array, Array | None]:
-    """Attention whose weights are dropped with probability p, and the mask of that."""
-    keep = None if seed is None else keep_mask(pairs(q, k), p, seed, place)
-    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
-    return y, lse, keep
-
-
-def attention_with_part_of_dropout(
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-    seed: Seed,
-    place: str,
-    cuts: list[tuple[int, tuple[int, ...], int]],
-) -> tuple[Array, Array, Array | None]:
-    """Attention with dropout on a rank, whose weights are the part that `cuts` say."""
-    keep = None if seed is None else keep_part(pairs(q, k), p, seed, place, cuts)
-    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
-    return y, lse, keep
-
-
-def attend_kept(
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    keep: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-) -> tuple[Array, Array]:
-    """Attention with the weights that stay; with all of them if `keep` is None."""
-    if keep is None:
-        return attend(q, k, v, m, scale, mask)
-    weights, lse = weigh(q, k, m, scale, mask)
-    factor = 1 / (1 - p) if scaling == "scaled" else 1.0
-    return (weights * keep * factor).to(v.dtype) @ v, lse
-
-
-def d_attention_with_dropout(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    y: Array,
-    lse: Array,
-    keep: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-) -> tuple[Array, Array, Array]:
-    """Gradient of attention with the same weights dropped."""
-    if keep is None:
-        return d_attend(dy, q, k, v, m, y, lse, scale, mask)
-    factor = 1 / (1 - p) if scaling == "scaled" else 1.0
-    return d_weigh(dy, q, k, v, m, y, lse, keep, scale, mask, factor)
 
 
 def is_flash_of_band(
@@ -292,20 +148,6 @@ def banded(
             seen = seen & (m[..., start:stop, first:end] != 0)
         found.append((slice(start, stop), slice(first, end), seen))
     return found
-
-
-def merging(rows: Array, columns: Array) -> Array:
-    """Zeros [.., N, S, D_h], in memory [.., S, N, D_h] as merged heads are."""
-    D_h = columns.shape[-1]
-    if rows.ndim == 2:
-        return columns.new_zeros((rows.shape[0], D_h))
-    *leading, N, S, _ = rows.shape
-    return columns.new_zeros((*leading, S, N, D_h)).transpose(-2, -3)
-
-
-def pairs(q: Array, k: Array) -> Array:
-    """Something of the shape of all weights, without memory."""
-    return q[..., :1].expand(*q.shape[:-1], k.shape[-2])
 
 
 def weigh(

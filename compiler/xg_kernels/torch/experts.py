@@ -3,6 +3,7 @@
 A choice is a place in the numbers of experts, k of them for a row. In between choices are in the
 order of their experts, so that each of these has its own one after the other. `torch.compile` knows
 no sizes that depend on numbers: under it nothing is in order, and each expert multiplies all rows.
+So this is no text for NumPy, which knows no tracing; what both share is in `xg_kernels.shared`.
 """
 
 # torch says too little of its own types:
@@ -16,18 +17,6 @@ import torch
 from xg_kernels.torch.kernels import is_row, row_product
 
 Array = torch.Tensor
-
-
-def experts(
-    x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str
-) -> tuple[Array, Array]:
-    """Y = Σ_j p_j W_out[e_j] act(W_in[e_j] x); what the first matrices give too."""
-    return with_gates(x, p, e, w_in, w_out, form)
-
-
-def experts_output(x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str) -> Array:
-    """Y = Σ_j p_j W_out[e_j] act(W_in[e_j] x) alone."""
-    return with_gates(x, p, e, w_in, w_out, form)[0]
 
 
 def with_gates(
@@ -45,20 +34,6 @@ def with_gates(
     h = activated(g, form) * in_order(p.reshape(*ids.shape, 1), by)
     y = sum_of_choices(times_own(h, w_out, ids, by), ids, by)
     return y.reshape(x.shape), in_place(g, ids, by).reshape(*e.shape, g.shape[-1])
-
-
-def gated_experts(
-    x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
-) -> tuple[Array, Array, Array]:
-    """Y = Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x); what these two give too."""
-    return with_both(x, p, e, w_in, w_up, w_out, form)
-
-
-def gated_experts_output(
-    x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
-) -> Array:
-    """Y = Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x) alone."""
-    return with_both(x, p, e, w_in, w_up, w_out, form)[0]
 
 
 def with_both(

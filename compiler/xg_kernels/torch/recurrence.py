@@ -1,4 +1,8 @@
-"""Kernels of torch for linear recurrences: one long loop, or short ones over pieces of it."""
+"""Kernels of torch for linear recurrences: one long loop, or short ones over pieces of it.
+
+NumPy has a text of its own, without tracing and with steps written in place: torch can't index
+backwards, and its `addcmul` is one call where NumPy needs two.
+"""
 
 # torch says too little of its own types:
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 
 from xg.codegen.emit.collectives import Handle, only_in_modules
-from xg.codegen.torch.ring import apart, attend_around, chunks_of, d_attend_around, halves, in_one
+from xg.codegen.emit.ring import apart, attend_around, chunks_of, d_attend_around, halves, in_one
 from xg.codegen.torch.support import keep_part
 from xg_kernels.torch.flash import d_flash, flash, is_flash
 
@@ -62,7 +62,8 @@ def attention_around_with_dropout(
 ) -> tuple[Array, Array, Array | None]:
     """Attention around, weights dropped with probability p; and the mask of that."""
     [(_, mine, chunks)] = mesh_places((-2, around))
-    whole = q[..., :1].expand(*q.shape[:-1], k.shape[-2] // len(mine) * chunks)
+    keys = k.shape[-2] // len(mine) * chunks
+    whole = torch.broadcast_to(q[..., :1], (*q.shape[:-1], keys))
     keep = None if seed is None else keep_part(whole, p, seed, place, cuts)
     y, lse = attend_in_parts(q, k, v, m, keep, scale, mask, around)
     if keep is not None and scaling == "scaled":

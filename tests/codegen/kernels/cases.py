@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from ops.sample import SIZES, Sample
 from ops.trial import Trial
@@ -30,6 +32,27 @@ Array = NDArray[Any]
 NOWHERE = Span(Source("none.xg", ""), 0, 0)
 SEEDS, PLACE = (None, 5), "somewhere"
 RANKS = {"N_D": (1, 2), "N_T": (1, 3)}  # a rank's place along a mesh axis, and the size of the axis
+
+
+def functions(kernels: Kernels) -> dict[str, Any]:
+    """Define everything that the files of kernels define, in one place as a module does."""
+    names: dict[str, Any] = {"np": np, "torch": torch, "NDArray": NDArray}
+    for text in kernels.support.texts():
+        tree = ast.parse(text)
+        tree.body = [node for node in tree.body if not _is_of_the_compiler(node)]
+        exec(compile(tree, "<kernels>", "exec"), names)
+    return names
+
+
+def _is_of_the_compiler(node: ast.stmt) -> bool:
+    """Whether a statement imports something of xg, or stands for what only modules have."""
+    match node:
+        case ast.ImportFrom(module=str(module)):
+            return module.startswith("xg")
+        case ast.AnnAssign(value=ast.Name(id="only_in_modules")):
+            return True
+        case _:
+            return False
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from codegen.kernels.cases import functions
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from xg.codegen.torch.support import window
-from xg_kernels.torch.attention import (
-    attention,
-    attention_output,
-    grouped_attention_output,
-    local_attention_output,
-)
-from xg_kernels.torch.recurrence import recurrence
+from xg_kernels.torch.kernel_table import KERNELS
 
+FUNCTIONS = functions(KERNELS)
 VIEWS = {"unsqueeze", "permute", "unfold", "transpose", "alias", "detach", "slice", "view"}
 
 
@@ -58,6 +54,7 @@ def random(*shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("factor", [(1, 2, 3), (1, 2, 1)])
 def test_one_state_is_one_call(reverse: bool, factor: tuple[int, ...]) -> None:
+    recurrence = FUNCTIONS["recurrence"]
     a, b, h = random(*factor), random(1, 2, 3), random(2, 3)
     assert calls(lambda: recurrence(a, b, h, reverse)) == ["addcmul"]
     assert torch.allclose(recurrence(a, b, h, reverse), a * h + b, rtol=0, atol=1e-14)
@@ -76,11 +73,12 @@ def test_windows_inside_a_text_are_views_of_it() -> None:
 def test_attention_alone_is_a_call_of_torch(heads: int, queries: int) -> None:
     q, shared = random(2, 4, queries, 6), (random(2, heads, 5, 6), random(2, heads, 5, 7)[..., 1:])
     k, v = (x.repeat_interleave(4 // heads, 1) for x in shared)
+    attention, attention_output = FUNCTIONS["attention"], FUNCTIONS["attention_output"]
     wanted, _ = attention(q, k, v, None, 0.3, "causal")
     found = (
         attention_output(q, k, v, None, 0.3, "causal"),
-        grouped_attention_output(q, *shared, 0.3, "causal"),
-        local_attention_output(q, k, v, None, 0.3, 5, 0),
+        FUNCTIONS["grouped_attention_output"](q, *shared, 0.3, "causal"),
+        FUNCTIONS["local_attention_output"](q, k, v, None, 0.3, 5, 0),
     )
     assert all(torch.allclose(each, wanted, rtol=0, atol=1e-12) for each in found)
     names = calls(lambda: attention_output(q, k, v, None, 0.3, "causal"))

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from backends import as_arrays_of
-from codegen.kernels.cases import Case, cases
+from codegen.kernels.cases import Case, cases, functions
 from codegen.kernels.samples import uses
 from numpy.typing import NDArray
 from ops.sample import SIZES
@@ -40,14 +39,7 @@ TABLES = {
 }
 
 
-def functions(backend: str, kernels: Kernels) -> dict[str, Any]:
-    """Everything that the files of its kernels define."""
-    folder = f"xg_kernels.{backend}"
-    files = [vars(import_module(f"{folder}.{path.stem}")) for path in kernels.paths]
-    return {name: value for file in files for name, value in file.items()}
-
-
-FUNCTIONS = {name: functions(name, kernels) for name, kernels in TABLES.items()}
+FUNCTIONS = {name: functions(kernels) for name, kernels in TABLES.items()}
 USES = {name: (op, sample) for op, sample, name in uses()}
 NAMES = [(b, name) for b, each in TABLES.items() for name in sorted(k.function for k in each.table)]
 TOLERANCES = {"float64": 1e-10, "float32": 2e-6}

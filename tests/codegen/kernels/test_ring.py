@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from xg.codegen.torch.ring import apart, halves, in_one
+from xg.codegen.emit.ring import apart, halves, in_one
 
 
 @pytest.mark.parametrize("types", [("float32", "bfloat16"), ("bfloat16", "float32")])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NoReturn, Protocol, TypeVar
 
 from xg.codegen.emit.array_ops import length, scalar
@@ -67,17 +67,11 @@ def places_of(cuts: object) -> str:
     return f"mesh_places({', '.join(texts)})" if texts else ""
 
 
-def keep(operand: Callable[[Text], str]) -> Spell:
-    """Draw a dropout mask; `operand` says what the support function takes its shape from."""
-
-    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        drawn = [operand(args[0]), scalar(expr, "p", scope).text, "seed", "place"]
-        cuts = places_of(expr.attr("cuts"))
-        return call(
-            scope.use("keep_part" if cuts else "keep_mask"), *drawn, *([cuts] if cuts else [])
-        )
-
-    return spell
+def keep(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """Draw a dropout mask of the shape of an operand, or a rank's part of it."""
+    drawn = [args[0].text, scalar(expr, "p", scope).text, "seed", "place"]
+    cuts = places_of(expr.attr("cuts"))
+    return call(scope.use("keep_part" if cuts else "keep_mask"), *drawn, *([cuts] if cuts else []))
 
 
 def mesh_lines(mesh: Mapping[str, int]) -> list[str]:

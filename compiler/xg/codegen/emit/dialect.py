@@ -59,19 +59,22 @@ AROUND: Final = (
 )
 
 
-def ring_kernels(path: Path, support: SupportFile) -> Kernels:
+RING: Final = Path(__file__).with_name("ring.py")
+
+
+def ring_kernels(functions: SupportFile, support: SupportFile) -> Kernels:
     """The kernels that go round a ring of ranks, which modules have without `--kernels`."""
-    return Kernels([path], support, AROUND)
+    return Kernels(functions, support, AROUND)
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels of one backend; the files of their functions, and all that these may call.
+    """The kernels of one backend; their functions, and all that these may call.
 
     Backward passes of a `releasing` backend free saved values as soon as they are read.
     """
 
-    paths: Sequence[Path]
+    functions: SupportFile
     support: SupportFile
     table: Sequence[Kernel]
     releasing: bool = False
@@ -137,9 +140,7 @@ class Kernels:
 
     @cached_property
     def _nodes(self) -> dict[str, ast.FunctionDef]:
-        trees = [ast.parse(path.read_text(encoding="utf-8")) for path in self.paths]
-        nodes = [node for tree in trees for node in tree.body]
-        return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+        return self.functions.definitions()
 
 
 @cache

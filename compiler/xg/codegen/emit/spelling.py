@@ -30,10 +30,29 @@ def private(function: str) -> str:
 
 
 class SupportFile:
-    """The functions of some files and what they call among themselves."""
+    """The functions of some files and what they call among themselves.
 
-    def __init__(self, *paths: str) -> None:
-        self.paths = [Path(path) for path in paths]
+    `spell` says the text of a file in the words of the backend, if others have the file, too.
+    """
+
+    def __init__(self, *paths: Path, spell: Callable[[str], str] = str) -> None:
+        self.paths = [*paths]
+        self._spell = dict.fromkeys(paths, spell)
+
+    def __add__(self, other: SupportFile) -> SupportFile:
+        """The functions of both, in this order."""
+        both = SupportFile(*self.paths, *other.paths)
+        both._spell = self._spell | other._spell
+        return both
+
+    def texts(self) -> list[str]:
+        """The text of each file."""
+        return [self._spell[path](path.read_text(encoding="utf-8")) for path in self.paths]
+
+    def definitions(self) -> dict[str, ast.FunctionDef]:
+        """The functions by their names, as the files have them."""
+        nodes = [node for text in self.texts() for node in ast.parse(text).body]
+        return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 
     def source(self, function: str) -> str:
         """The text of a function as it is in a module: it and what it calls are private."""
@@ -57,8 +76,7 @@ class SupportFile:
     @cached_property
     def _functions(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """For every function: its text and the other functions that it calls."""
-        texts = [path.read_text(encoding="utf-8") for path in self.paths]
-        bodies = [(text, ast.parse(text).body) for text in texts]
+        bodies = [(text, ast.parse(text).body) for text in self.texts()]
         nodes = [(text, n) for text, body in bodies for n in body if isinstance(n, _DEFINED)]
         names = {node.name for _, node in nodes}
         functions: dict[str, tuple[str, tuple[str, ...]]] = {}

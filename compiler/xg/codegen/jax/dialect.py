@@ -54,7 +54,7 @@ VOCABULARY: Final = Allowlist(
 # How JAX says each primitive.
 
 
-SUPPORT: Final = SupportFile(str(Path(__file__).with_name("support.py")))
+SUPPORT: Final = SupportFile(Path(__file__).with_name("support.py"))
 FLOAT: Final = ".astype(float)"  # as wide as JAX is set to
 
 
@@ -118,7 +118,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "contract": array_ops.contraction(SWAPPED, 'jnp.einsum("{spec}", {a}, {b})'),
     "transpose": array_ops.transposition(SWAPPED, "swapaxes", "transpose"),
     "gather": _gather,
-    "dropout_keep": collectives.keep(lambda text: f"{text.atom}.shape"),
+    "dropout_keep": collectives.keep,
 }
 
 

@@ -222,16 +222,11 @@ def drop(x: Array, keep: Array | None, kept: float) -> Array:
     return x if keep is None else x * keep * (1 / kept)
 
 
-def keep_mask(
-    shape: tuple[int, ...],
-    p: float,
-    seed: Seed,
-    place: str,
-) -> Array | None:
-    """Which elements dropout keeps; None (all of them) without a seed."""
+def keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
+    """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = random_words(word(seed), word(digest(place)), shape)
+    drawn = random_words(word(seed), word(digest(place)), x.shape)
     return drawn.high >> 8 >= round(p * 2**24)
 
 

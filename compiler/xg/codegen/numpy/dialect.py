@@ -8,10 +8,11 @@ from typing import Final
 
 from xg.codegen.emit import array_ops, collectives
 from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist, words
-from xg.codegen.emit.dialect import Dialect, ring_kernels
+from xg.codegen.emit.dialect import RING, Dialect, ring_kernels
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
 from xg.codegen.emit.text import Text
+from xg.codegen.numpy.from_torch import in_numpy
 from xg.ir.graph import IRProgram
 from xg.ir.prim import Expr
 
@@ -29,8 +30,8 @@ FUNCTIONS: Final = words(
     abs add arange argsort argwhere ascontiguousarray bincount broadcast_to clip concatenate stack
     copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp flip float32 floor
     full generic inf int64 isfinite lib log log1p matmul maximum minimum moveaxis multiply ndarray
-    ndindex ones pad prod put_along_axis result_type round sign sin split sqrt take_along_axis tanh
-    uint64 unique where zeros zeros_like
+    full_like ndindex ones pad prod promote_types put_along_axis result_type round sign sin split
+    sqrt take_along_axis tanh uint64 unique where zeros zeros_like
     """
 )
 METHODS: Final = words(
@@ -52,9 +53,8 @@ VOCABULARY: Final = Allowlist(
 # How NumPy says each primitive.
 
 
-SUPPORT: Final = SupportFile(
-    *(str(Path(__file__).with_name(name)) for name in ("ring.py", "support.py"))
-)
+AROUND: Final = SupportFile(RING, spell=in_numpy)
+SUPPORT: Final = AROUND + SupportFile(Path(__file__).with_name("support.py"))
 
 
 class NumpySpelling:
@@ -102,7 +102,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "as_float": array_ops.bare,  # the writer casts where the type matters
     "contract": array_ops.contraction(SWAPPED, 'np.einsum("{spec}", {a}, {b}, optimize=True)'),
     "transpose": array_ops.transposition(SWAPPED, "swapaxes", "transpose"),
-    "dropout_keep": collectives.keep(lambda text: f"{text.atom}.shape"),
+    "dropout_keep": collectives.keep,
 }
 
 
@@ -150,7 +150,7 @@ NUMPY: Final = Dialect(
     types=("dtype: DType = np.float32",),
     empty=EMPTY,
     state="cache[name].astype(floats.dtype)",
-    always=ring_kernels(Path(__file__).with_name("ring.py"), SUPPORT),
+    always=ring_kernels(AROUND, SUPPORT),
     prelude=KEEPING,
     like={"dtype": "dtype"},
     ready="tall_by_columns",

@@ -282,21 +282,16 @@ def drop(x: Array, keep: Array | None, kept: float) -> Array:
     return x if keep is None else x * keep * (1 / kept)
 
 
-def keep_mask(
-    shape: tuple[int, ...],
-    p: float,
-    seed: int | None,
-    place: str,
-) -> Array | None:
-    """Draw which elements dropout keeps; None, all of them, without a seed."""
+def keep_mask(x: Array, p: float, seed: int | None, place: str) -> Array | None:
+    """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
-    return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(shape)
+    drawn = random_words(random_key(seed, place), x.size)
+    return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(x.shape)
 
 
 def keep_part(
-    shape: tuple[int, ...],
+    x: Array,
     p: float,
     seed: int | None,
     place: str,
@@ -305,7 +300,7 @@ def keep_part(
     """Draw a part of a mask: `cuts` are (axis, chunks of the rank, number of all)."""
     if seed is None:
         return None
-    whole = list(shape)
+    whole = list(x.shape)
     for axis, chunks, count in cuts:
         whole[axis] = whole[axis] * count // len(chunks)
     along = [np.arange(length, dtype=np.uint64) for length in whole]

@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.codegen.emit import array_ops, collectives
 from xg.codegen.emit.allowlist import IN_FLOAT32, MATH, STANDARD, Allowlist, words
-from xg.codegen.emit.dialect import Dialect, ring_kernels
+from xg.codegen.emit.dialect import RING, Dialect, ring_kernels
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
 from xg.codegen.emit.text import Precedence, Text, call, tuple_of
 from xg.ir.prim import Expr
@@ -26,12 +26,12 @@ IMPORTS: Final = STANDARD | {
 }
 FUNCTIONS: Final = words(
     """
-    SymInt Tensor abs arange as_tensor autocast autograd cat constant_pad_nd convolution cos device
-    dtype addcmul einsum mul embedding empty empty_like erf exp bfloat16 flip float16 float32
-    float64 floor full cuda full_like get_autocast_dtype inf int64 is_autocast_enabled
-    is_grad_enabled log log1p maximum minimum nn no_grad ones randint round sign sin sqrt tanh
-    tensor uint64 version where zeros backends compiler log_softmax bmm logaddexp logsumexp
-    native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
+    SymInt Tensor abs arange as_tensor autocast autograd broadcast_to cat constant_pad_nd
+    convolution cos device dtype addcmul einsum mul embedding empty empty_like erf exp bfloat16 flip
+    float16 float32 float64 floor full cuda full_like get_autocast_dtype inf int64
+    is_autocast_enabled is_grad_enabled log log1p maximum minimum nn no_grad ones randint round sign
+    sin sqrt tanh tensor uint64 version where zeros backends compiler log_softmax bmm logaddexp
+    logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
     """
 )
 METHODS: Final = words(
@@ -39,7 +39,7 @@ METHODS: Final = words(
     T _assert_async amax any aten append argsort clamp cummax cumsum detach device double dtype
     expand gather get index_add_ indices is_compiling is_cuda is_floating_point is_meta isdigit item
     items join mT mean msg movedim ndim new_zeros nonzero numel permute reshape roll scatter_
-    setdefault shape sort split sum to transpose unfold values
+    setdefault shape sort split sum swapaxes to transpose unfold values
     """
 )
 OF_KERNELS: Final = words(
@@ -49,7 +49,7 @@ OF_KERNELS: Final = words(
     gelu gelu_backward get_device_properties grad_input is_available is_compiling
     is_contiguous is_cpu hip isfinite itemsize linear major masked_fill narrow new_empty new_full
     mkldnn mul_ scaled_dot_product_attention
-    sigmoid_ sigmoid_backward sub_ tanh_backward _scaled_dot_product_cudnn_attention
+    sigmoid_ sigmoid_backward sub_ zero_ tanh_backward _scaled_dot_product_cudnn_attention
     _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
     _scaled_dot_product_efficient_attention_backward _scaled_dot_product_flash_attention
     _scaled_dot_product_flash_attention_backward _scaled_dot_product_flash_attention_for_cpu
@@ -79,9 +79,8 @@ VOCABULARY: Final = Allowlist(
 # How torch says each primitive.
 
 
-SUPPORT: Final = SupportFile(
-    *(str(Path(__file__).with_name(name)) for name in ("ring.py", "support.py"))
-)
+AROUND: Final = SupportFile(RING)
+SUPPORT: Final = AROUND + SupportFile(Path(__file__).with_name("support.py"))
 
 
 class TorchSpelling:
@@ -209,7 +208,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "transpose": array_ops.transposition(SWAPPED, "transpose", "permute"),
     "broadcast": _broadcast,
     "concat": array_ops.concatenation("torch.cat", "dim"),
-    "dropout_keep": collectives.keep(lambda text: text.text),
+    "dropout_keep": collectives.keep,
 }
 
 
@@ -259,7 +258,7 @@ TORCH: Final = Dialect(
     empty=EMPTY,
     state="cache[name].to(floats)",
     decorator="@torch.no_grad()",
-    always=ring_kernels(Path(__file__).with_name("ring.py"), SUPPORT),
+    always=ring_kernels(AROUND, SUPPORT),
     prelude=KEEPING,
     ready="by_columns",
 )

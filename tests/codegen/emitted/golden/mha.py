@@ -272,7 +272,7 @@ def dropout(
     x: Array, p: float, seed: int | None, place: str
 ) -> tuple[Array, Array | None]:
     """Y = m ⊙ X / (1 - p), m = 0 or 1."""
-    keep = _keep_mask(x.shape, p, seed, place)
+    keep = _keep_mask(x, p, seed, place)
     return _drop(x, keep, 1 - p), keep
 
 
@@ -423,17 +423,12 @@ def _drop(x: Array, keep: Array | None, kept: float) -> Array:
     return x if keep is None else x * keep * (1 / kept)
 
 
-def _keep_mask(
-    shape: tuple[int, ...],
-    p: float,
-    seed: int | None,
-    place: str,
-) -> Array | None:
-    """Draw which elements dropout keeps; None, all of them, without a seed."""
+def _keep_mask(x: Array, p: float, seed: int | None, place: str) -> Array | None:
+    """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = _random_words(_random_key(seed, place), int(np.prod(shape)))
-    return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(shape)
+    drawn = _random_words(_random_key(seed, place), x.size)
+    return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(x.shape)
 
 
 def _check_float(dtype: DType) -> None:

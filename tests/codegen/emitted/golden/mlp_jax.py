@@ -202,7 +202,7 @@ def gelu(x: Array) -> Array:
 
 def dropout(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
     """Y = m ⊙ X / (1 - p), m = 0 or 1."""
-    keep = _keep_mask(x.shape, p, seed, place)
+    keep = _keep_mask(x, p, seed, place)
     return _drop(x, keep, 1 - p), keep
 
 
@@ -345,16 +345,11 @@ def _drop(x: Array, keep: Array | None, kept: float) -> Array:
     return x if keep is None else x * keep * (1 / kept)
 
 
-def _keep_mask(
-    shape: tuple[int, ...],
-    p: float,
-    seed: Seed,
-    place: str,
-) -> Array | None:
-    """Which elements dropout keeps; None (all of them) without a seed."""
+def _keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
+    """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = _random_words(_word(seed), _word(_digest(place)), shape)
+    drawn = _random_words(_word(seed), _word(_digest(place)), x.shape)
     return drawn.high >> 8 >= round(p * 2**24)
 
 

@@ -1,8 +1,8 @@
-"""Attention of NumPy in which keys and values go round a ring of ranks.
+"""Attention in which keys and values go round a ring of ranks, for NumPy and torch.
 
-Ordinary, tested code, like `kernels`. Of each row of scores a rank keeps the largest, the sum of
-exponentials and the sum of values that these weigh: (m, l, O). Two such are merged by the larger m,
-so parts may be met in any order.
+Written once, in torch; `xg.codegen.numpy.from_torch` says it in NumPy. Of each row of scores a rank
+keeps the largest, the sum of exponentials and the sum of values that these weigh: (m, l, O). Two
+such are merged by the larger m, so parts may be met in any order.
 
 Where ranks share the sequence in zigzag, a rank has two chunks of queries, and meets two of keys;
 those that a causal mask hides from each other are left out.
@@ -11,19 +11,18 @@ those that a causal mask hides from each other are left out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from xg.codegen.emit.collectives import Handle, only_in_modules
-from xg.codegen.numpy.support import keep_part
 
-Array = NDArray[Any]
+Array = torch.Tensor
+Seed = int | torch.Tensor | None
 
-# A module imports these from `xg_runtime.ranks`.
+# A module imports these from `xg_runtime.ranks`, and has `keep_part` of its backend.
 mesh_places: Callable[[tuple[int, str]], list[tuple[int, tuple[int, ...], int]]] = only_in_modules
 start_shift: Callable[..., Handle[Array]] = only_in_modules
+keep_part: Callable[..., Array | None] = only_in_modules
 
 
 def ring_attention(
@@ -59,17 +58,18 @@ def ring_attention_with_dropout(
     mask: str,
     scaling: str,
     around: str,
-    seed: int | None,
+    seed: Seed,
     place: str,
     cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> tuple[Array, Array, Array | None]:
     """Ring attention, weights dropped with probability p; and the mask of that."""
     [(_, mine, chunks)] = mesh_places((-2, around))
-    whole = (*q.shape[:-1], k.shape[-2] // len(mine) * chunks)
-    keep = keep_part(whole, p, seed, place, cuts)
+    keys = k.shape[-2] // len(mine) * chunks
+    pairs = torch.broadcast_to(q[..., :1], (*q.shape[:-1], keys))
+    keep = keep_part(pairs, p, seed, place, cuts)
     y, lse = attend_around(q, k, v, m, keep, scale, mask, around)
     if keep is not None and scaling == "scaled":
-        y *= 1 / (1 - p)
+        y = y * (1 / (1 - p))
     return y, lse, keep
 
 
@@ -124,7 +124,8 @@ def attend_around(
             message = coming.wait()
             k, v = apart(message, k, v)
     ended = [weighed(*each) for each in found]
-    return joined([y for y, _ in ended]), joined([lse for _, lse in ended])
+    y = joined([y for y, _ in ended]).to(v.dtype)
+    return y, joined([lse for _, lse in ended])
 
 
 def d_attend_around(
@@ -144,12 +145,12 @@ def d_attend_around(
     """The gradients of keys and values travel along; a rank's own part is its last."""
     [(_, mine, chunks)] = mesh_places((-2, around))
     parts, ranks = len(mine), chunks // len(mine)
-    delta = (dy * y).sum(axis=-1, keepdims=True)
+    delta = (dy * y).sum(dim=-1, keepdim=True)
     own = [rows_of(x, parts) for x in (q, dy, lse, delta)]
     masks = some_rows(m, parts), some_rows(keep, parts)
     rows = list(zip(mine, *own, *masks, strict=True))
     message = in_one(k, v)
-    dq, sums = np.zeros_like(q), np.zeros_like(message)
+    dq, sums = torch.zeros_like(q), torch.zeros_like(message)
     coming = start_shift(message, around, donate=True) if ranks > 1 else None
     for turn in range(1, ranks + 1):
         arrived = k, v
@@ -163,20 +164,26 @@ def d_attend_around(
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         terms = d_part(rows, arrived, theirs, scale, mask, factor, chunks)
         sums = sums if going is None else going.wait()
-        wholes = dq, *apart(sums, k, v)
+        wholes = dq, *halves(sums, k, v)
         for whole, term in zip(wholes, terms, strict=True):
             whole += term
     return dq, *apart(sums, k, v)
 
 
 def in_one(k: Array, v: Array) -> Array:
-    """Keys and values as one message."""
-    return np.concatenate([k.reshape(-1), v.reshape(-1)])
+    """Keys and values as one message, of the wider type if theirs differ."""
+    return torch.cat([k.reshape(-1), v.reshape(-1)])
+
+
+def halves(message: Array, k: Array, v: Array) -> tuple[Array, Array]:
+    """The two parts of a message, in the shapes of these."""
+    return message[: k.numel()].reshape(k.shape), message[k.numel() :].reshape(v.shape)
 
 
 def apart(message: Array, k: Array, v: Array) -> tuple[Array, Array]:
-    """The two parts of a message, in the shapes of these."""
-    return message[: k.size].reshape(k.shape), message[k.size :].reshape(v.shape)
+    """The two parts of a message, in the shapes and types of these."""
+    first, second = halves(message, k, v)
+    return first.to(k.dtype), second.to(v.dtype)
 
 
 def d_part(
@@ -191,28 +198,30 @@ def d_part(
     """The terms of all gradients from this rank's queries and the keys of another."""
     each = [rows_of(x, len(theirs)) for x in arrived]
     met = list(zip(theirs, *each, strict=True))
-    dq = [np.zeros_like(q) for _, q, *_ in rows]
-    dk = [np.zeros_like(k) for _, k, _ in met]
-    dv = [np.zeros_like(v) for *_, v in met]
+    dq = [torch.zeros_like(q) for _, q, *_ in rows]
+    dk = [torch.zeros_like(k) for _, k, _ in met]
+    dv = [torch.zeros_like(v) for *_, v in met]
     for place, (here, q, dy, lse, delta, shown, kept) in enumerate(rows):
         for other, (source, k, v) in enumerate(met):
             z = scores_of_part(q, k, shown, scale, mask, here, source, chunks)
             if z is not None:
-                weights = np.exp(z - lse)
-                dz = kept_of_part(dy @ v.swapaxes(-1, -2), kept, source) * factor
-                dz = (dz - delta) * weights * scale
+                weights = torch.exp(z - lse)
+                dz = (dy @ v.mT).to(weights.dtype)
+                dz = kept_of_part(dz, kept, source) * factor - delta
+                dz = (dz * weights * scale).to(q.dtype)
                 dq[place] += dz @ k
-                dk[other] += dz.swapaxes(-1, -2) @ q
+                dk[other] += dz.mT @ q
                 weights = kept_of_part(weights, kept, source) * factor
-                dv[other] += weights.swapaxes(-1, -2) @ dy
+                dv[other] += weights.to(dy.dtype).mT @ dy
     return joined(dq), joined(dk), joined(dv)
 
 
 def nothing_found(q: Array, v: Array) -> tuple[Array, Array, Array]:
     """The state of queries that have met no key."""
-    total = np.zeros((*q.shape[:-1], 1), q.dtype)
-    y = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
-    return y, total, np.full(total.shape, -np.inf, q.dtype)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    total = torch.zeros((*q.shape[:-1], 1), dtype=wide, device=q.device)
+    y = torch.zeros((*q.shape[:-1], v.shape[-1]), dtype=wide, device=q.device)
+    return y, total, torch.full_like(total, -torch.inf)
 
 
 def merged(
@@ -224,17 +233,18 @@ def merged(
 ) -> tuple[Array, Array, Array]:
     """The state with one more chunk of keys, of which these are the scores."""
     y, total, peak = found
-    higher = np.maximum(peak, z.max(axis=-1, keepdims=True))
-    safe = np.where(higher > -np.inf, higher, 0)
-    e, fade = np.exp(z - safe), np.exp(peak - safe)
-    total = total * fade + e.sum(axis=-1, keepdims=True)
-    return y * fade + kept_of_part(e, keep, source) @ values, total, higher
+    higher = torch.maximum(peak, z.amax(-1, keepdim=True))
+    safe = torch.where(higher == -torch.inf, 0, higher)
+    e, fade = torch.exp(z - safe), torch.exp(peak - safe)
+    total = total * fade + e.sum(dim=-1, keepdim=True)
+    y = y * fade + kept_of_part(e, keep, source).to(values.dtype) @ values
+    return y, total, higher
 
 
 def weighed(y: Array, total: Array, peak: Array) -> tuple[Array, Array]:
     """The weighed mean of all values, and the logarithm of the sum of weights."""
-    some = np.where(total == 0, 1, total)
-    return y / some, np.where(peak > -np.inf, peak, 0) + np.log(some)
+    some = torch.where(total == 0, 1, total)
+    return y / some, torch.where(peak == -torch.inf, 0, peak) + torch.log(some)
 
 
 def chunks_of(rank: int, parts: int, chunks: int) -> tuple[int, ...]:
@@ -257,7 +267,7 @@ def some_rows(x: Array | None, parts: int) -> list[Array | None]:
 
 def joined(parts: list[Array]) -> Array:
     """The rows of all chunks, one after the other."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, -2)
+    return parts[0] if len(parts) == 1 else torch.cat(parts, -2)
 
 
 def scores_of_part(
@@ -276,12 +286,14 @@ def scores_of_part(
     first = here * S + (S_k - S) * chunks - source * S_k
     if mask == "causal" and first + S <= 0:
         return None
-    z = q @ k.swapaxes(-1, -2) * scale
+    z = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32))
+    z *= scale
     if m is not None:
-        z = np.where(m[..., source * S_k : (source + 1) * S_k] == 0, -np.inf, z)
+        hidden = m[..., source * S_k : (source + 1) * S_k] == 0
+        z = torch.where(hidden, -torch.inf, z)
     if mask == "causal":
-        last = np.arange(first, first + S, dtype=np.int64)[:, None]
-        z = np.where(np.arange(S_k, dtype=np.int64) > last, -np.inf, z)
+        last = torch.arange(first, first + S, device=z.device)[:, None]
+        z = torch.where(torch.arange(S_k, device=z.device) > last, -torch.inf, z)
     return z
 
 
