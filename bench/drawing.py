@@ -14,7 +14,7 @@ from bench.pairs import Ratio, compare, summary
 from bench.programs import layers
 from xg.figures import written
 from xg.figures.draw.paint import paint
-from xg.figures.engines.engine import Engine
+from xg.figures.layout.engines import Engine
 from xg.figures.layout.run_engine import ENGINES, layout
 from xg.figures.model.figure import Figure
 from xg.figures.views import View

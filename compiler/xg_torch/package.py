@@ -19,7 +19,7 @@ PACKAGE = Package(
             "xg_torch.dtensor.torch_calls:show",
         )
     },
-    options={"show": "xg_torch.dtensor.map_argument"},
+    options={"show": "xg_torch.dtensor"},
     names={
         "Imported": "xg_torch.importing:Imported",
         "import_exported": "xg_torch.importing:import_exported",

@@ -18,8 +18,8 @@ from cli.conftest import Xg
 import xg as compiler
 from xg_runtime import arrays
 from xg_runtime.errors import InputError
-from xg_torch.export import exporting as formats
-from xg_torch.export.exporting import Export, write_onnx
+from xg_torch import export as formats
+from xg_torch.export import Export, write_onnx
 
 SUM = """\
 dim B, S, D = 4

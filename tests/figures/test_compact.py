@@ -19,7 +19,7 @@ from xg.driver import Program
 from xg.figures import dot, first_that_fits, paint_figure
 from xg.figures.model.figure import EdgeRole, Figure, NodeKind, TooNarrow
 from xg.figures.model.richtext import characters
-from xg.figures.views.compact import without_shapes
+from xg.figures.views.backward import without_shapes
 
 # Figures whose width is measured; CI tries those with the widest backward figures, and some others.
 WIDEST: Final = ("gru", "lstm", "sentiment", "bert", "llama", "mha", "mlp", "attention")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import wasmtime
 
-from xg.figures.engines.wasm import compiled
+from xg.figures.layout.engines import compiled
 
 ADDER = '(module (func (export "run") (result i32) i32.const 20 i32.const 22 i32.add))'
 

@@ -18,7 +18,7 @@ import xg
 from xg.driver import Program, View
 from xg.figures import dot, paint_figure
 from xg.figures.draw.glyph import Display
-from xg.figures.engines import wasm
+from xg.figures.layout import engines as wasm
 from xg.figures.layout import run_engine
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge
 

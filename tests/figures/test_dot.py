@@ -10,8 +10,8 @@ from figures.hand_made import gated_mlp, mha_backward, mha_forward, mlp_backward
 from figures.hostile import HOSTILE, hostile_figure
 
 from xg.figures import ThemeName, dot
-from xg.figures.engines import wasm
 from xg.figures.formats.dot_text import Attribute
+from xg.figures.layout import engines as wasm
 from xg.figures.model.figure import Figure
 
 GOLDEN = Path(__file__).parent / "golden"

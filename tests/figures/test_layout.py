@@ -25,10 +25,10 @@ import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.figures import paint_figure
 from xg.figures.draw.font import typeset
-from xg.figures.engines import wasm
-from xg.figures.engines.engine import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
+from xg.figures.layout import engines as wasm
 from xg.figures.layout import route_edges, run_engine
 from xg.figures.layout.choose_routes import Router
+from xg.figures.layout.engines import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.field import FAR, Route
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import RouteRequest

@@ -27,8 +27,8 @@ from xg.diagnostics.diagnostic import DiagnosticError  # noqa: E402 - found by t
 from xg.driver import compile_project  # noqa: E402
 from xg.frontend.project import parse_project  # noqa: E402
 from xg_torch.importing.names import identifier  # noqa: E402
-from xg_torch.importing.onnx_file import from_proto  # noqa: E402
-from xg_torch.importing.onnx_import import import_model  # noqa: E402
+from xg_torch.importing.onnx_model import from_proto  # noqa: E402
+from xg_torch.importing.onnx_module import import_model  # noqa: E402
 
 DEFECTS: Final = ("XG0904", "XG0905")
 

@@ -20,8 +20,13 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
 from xg_torch.importing import Imported
-from xg_torch.importing.onnx_file import from_proto, unround
-from xg_torch.importing.onnx_import import import_model, import_onnx
+from xg_torch.importing.onnx_model import from_proto, read_onnx, unround
+from xg_torch.importing.onnx_module import import_model
+
+
+def import_onnx(path: Path, name: str | None = None) -> Imported:
+    """The model of a file."""
+    return import_model(read_onnx(path), path.as_posix(), name)
 
 
 class Convolutions(nn.Module):

@@ -25,8 +25,8 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Source, as_da
 from xg.diagnostics.escape import slug, stems
 from xg.driver import Program, compile_project
 from xg.figures import pictures
-from xg.figures.engines.engine import Engine, EngineError
 from xg.figures.layout import run_engine
+from xg.figures.layout.engines import Engine, EngineError
 from xg.frontend.choices import CheckMemory, checked
 from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import KnownFiles, Project, read_for_editor, read_project

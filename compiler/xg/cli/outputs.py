@@ -27,7 +27,7 @@ from xg.driver import Program, View, compile_project
 from xg.figures import dot, first_that_fits, pictures, series
 from xg.figures.formats.pdf import Paper
 from xg.figures.model.figure import NotTurned, TooNarrow
-from xg.figures.views.compact import without_shapes
+from xg.figures.views.backward import without_shapes
 from xg.frontend.project import Project
 from xg.frontend.typed import BlockTypers, Settings, concerning, root_blocks
 from xg.packages import service

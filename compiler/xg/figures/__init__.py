@@ -20,7 +20,7 @@ from xg.figures.model.structure import first_column
 
 if TYPE_CHECKING:
     from xg.figures.draw.glyph import Display
-    from xg.figures.engines.engine import Engine
+    from xg.figures.layout.engines import Engine
     from xg.figures.layout.placement import PlacedFigure
     from xg.figures.model.figure import Box
 

@@ -75,8 +75,7 @@ def run(options: Namespace, console: Console) -> int:
     if CODE.fullmatch(options.file):
         return _explain_error(options.file.upper(), console)
     from xg.cli.opening import open_project  # a page computes; an entry is only read
-    from xg_pages.explain.compose import compose
-    from xg_pages.explain.html import markdown
+    from xg_pages.explain.html import compose, markdown
     from xg_runtime import files
 
     out: Path | None = options.out

@@ -68,7 +68,7 @@ def run(options: Namespace, console: Console) -> int:
     from xg.cli.opening import open_project
     from xg.driver import compile_project
     from xg_runtime import files
-    from xg_torch.export.exporting import Export, refuse_ending
+    from xg_torch.export import Export, refuse_ending
 
     refuse_ending(options.out)
     find("torch").require()

@@ -15,16 +15,19 @@ from xg.ir.collectives import collective_of
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.placement import INVARIANT
 from xg.ir.plan import INSIDE, ROUNDS, WHOLE, Memory
-from xg_torch.dtensor.layers import (
+from xg_torch.dtensor.styles import (
+    Along,
     Layers,
     LayerSite,
     ModuleNames,
     Refusal,
+    Style,
+    Styles,
     is_cast,
     is_move,
     module_names,
+    styles_along,
 )
-from xg_torch.dtensor.styles import Along, Style, Styles, styles_along
 
 # The axes of a mesh along which rows of a batch are divided, as `fully_shard` divides them.
 #

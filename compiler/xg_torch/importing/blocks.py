@@ -9,9 +9,8 @@ from itertools import takewhile
 from typing import Final, Protocol, TypeVar, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg_torch.importing.dims import Dims
 from xg_torch.importing.exported import ModuleScope
-from xg_torch.importing.views import Arrangement, Model, ModelStep, ModelValue, Size
+from xg_torch.importing.views import Arrangement, Dims, Model, ModelStep, ModelValue, Size
 
 # Steps that no input reaches, written around all modules that read them: T5's bias of scores.
 

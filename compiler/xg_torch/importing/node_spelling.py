@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from xg.ir.dim import ZERO, Dim
-from xg_torch.importing.dims import Dims
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.lowering import number_text
 from xg_torch.importing.recognize import Turns
-from xg_torch.importing.views import Arrangement, ModelStep, ModelValue, Size
+from xg_torch.importing.views import Arrangement, Dims, ModelStep, ModelValue, Size
 
 LETTERS = "qgxyzuvwabcdefhijklmnoprst"  # of axes whose own letter is taken
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812 - torch's own name for it
 
 from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import Unspeakable
-from xg_torch.importing.onnx_file import OnnxNode, unround
+from xg_torch.importing.onnx_model import OnnxNode, unround
 
 if TYPE_CHECKING:
     from torch import Tensor

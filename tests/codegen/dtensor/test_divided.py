@@ -20,7 +20,7 @@ from xg_runtime import random_inputs, rename
 from xg_runtime.module import Arrays
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.task import Task
-from xg_torch.dtensor.layers import ModuleNames, named_by
+from xg_torch.dtensor.styles import ModuleNames, named_by
 from xg_torch.dtensor.torch_calls import Calls, source
 
 ROOT = Path(__file__).parents[3]

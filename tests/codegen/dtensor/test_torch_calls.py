@@ -13,7 +13,7 @@ import xg as package
 from xg.codegen.errors import NoParallelStyle
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.project import read_project
-from xg_torch.dtensor.layers import ModuleNames
+from xg_torch.dtensor.styles import ModuleNames
 from xg_torch.dtensor.torch_calls import source
 
 DAILY = ("clip", "mixtral", "transformer")  # those of Llama and perceptrons run in `test_divided`

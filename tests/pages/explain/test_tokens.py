@@ -8,8 +8,7 @@ from library import shipped
 
 from xg.frontend.examples.binding import bind
 from xg.frontend.project import parse_project, read_project
-from xg_pages.explain.compose import compose
-from xg_pages.explain.html import html, markdown
+from xg_pages.explain.html import compose, html, markdown
 from xg_pages.explain.numbers import of_block, of_example
 from xg_pages.explain.page import TextTokens
 from xg_runtime.errors import InputError

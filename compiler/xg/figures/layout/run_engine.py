@@ -21,8 +21,8 @@ from typing import Any, Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import FigureNodes, LayoutSeconds
-from xg.figures.engines import wasm
-from xg.figures.engines.engine import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
+from xg.figures.layout import engines as wasm
+from xg.figures.layout.engines import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.field import CLEAR, HEAD
 from xg.figures.layout.fold_columns import fold_columns
 from xg.figures.layout.lanes import Obstacles, lanes, left_out

@@ -25,8 +25,7 @@ from xg.figures.model.figure import (
     NodeKind,
 )
 from xg.figures.model.richtext import RichText, before_shape, characters, dimension, plain
-from xg.figures.views.labels import behind
-from xg.figures.views.notation import Notation
+from xg.figures.views.notation import Notation, behind
 from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Step, Value

@@ -36,10 +36,19 @@ from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.figures.model.structure import expand_columns
 from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange, axis_groups
 from xg.figures.views.expanded_blocks import BlockExpander, Piece
-from xg.figures.views.inner_collectives import collective_name, prices, sum_line
 from xg.figures.views.notation import Notation, in_order
 from xg.figures.views.overview import Gradients, Naming, gradients, with_gradients
-from xg.figures.views.sketch import Move, Sent, Sketch, sent_tags, sketches, sums
+from xg.figures.views.sketch import (
+    Move,
+    Sent,
+    Sketch,
+    collective_name,
+    prices,
+    sent_tags,
+    sketches,
+    sum_line,
+    sums,
+)
 from xg.figures.views.steps import gpus, plan_name, stages_of_rows
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, Monomial, product

@@ -13,9 +13,18 @@ from xg.figures.model.figure import EdgeStyle, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, rename_values, tagged_node
-from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
 from xg.figures.views.notation import Notation, kind
-from xg.figures.views.sketch import Move, Sent, Sketch, bar_node, move_of, sent_tags
+from xg.figures.views.sketch import (
+    InnerCollective,
+    Move,
+    Sent,
+    Sketch,
+    bar_node,
+    collective_bar,
+    move_of,
+    sent_tags,
+    through,
+)
 from xg.figures.views.steps import Ids, call_alias, times, with_masks
 from xg.ir.collective import FAMILY
 from xg.ir.collectives import REDUCTIONS

@@ -10,16 +10,18 @@ from xg.diagnostics.terminal import counted
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, plain, tensor
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange, axis_groups
-from xg.figures.views.inner_collectives import (
+from xg.figures.views.notation import Notation, explain_symbols, kind, swaps_last_two, with_frozen
+from xg.figures.views.sketch import (
     InnerCollectives,
     collective_node,
+    communication_node,
+    glyph_of,
     inner_collectives,
+    sends,
     through,
     with_inner_collectives,
+    with_own_parts,
 )
-from xg.figures.views.labels import swaps_last_two
-from xg.figures.views.notation import Notation, explain_symbols, kind, with_frozen
-from xg.figures.views.sketch import communication_node, glyph_of, sends, with_own_parts
 from xg.figures.views.steps import (
     Drawn,
     Ids,

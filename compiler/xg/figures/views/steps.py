@@ -10,9 +10,8 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model import richtext
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
-from xg.figures.views.inner_collectives import mesh_axes
 from xg.figures.views.notation import Notation, kind
-from xg.figures.views.sketch import collective_axis
+from xg.figures.views.sketch import collective_axis, mesh_axes
 from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.moves import collective

@@ -1,4 +1,4 @@
-"""An ONNX file as plain data: what comes in, the nodes in order, the numbers, what goes out."""
+"""Read an ONNX file as plain data: its inputs, its nodes in order, its numbers, its outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import NotLoaded, first_line
 from xg_torch.importing.exported import ModuleScope
+
+if TYPE_CHECKING:
+    pass
+
 
 # A node of an ONNX graph as data.
 

@@ -1,1 +1,0 @@
-"""The layout engines: each answers a placement problem with Graphviz's JSON, or says why not."""

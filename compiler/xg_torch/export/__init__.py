@@ -1,1 +1,0 @@
-"""Blocks written as ONNX and as programs of `torch.export`."""
