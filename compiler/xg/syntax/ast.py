@@ -126,7 +126,8 @@ class Path(Syntax):
     @property
     def name(self) -> str:
         """The segments with dots between them, in ASCII spelling."""
-        return ".".join(segment.name for segment in self.segments)
+        first, *others = self.segments
+        return ".".join((first.name, *(name.name for name in others))) if others else first.name
 
 
 @syntax

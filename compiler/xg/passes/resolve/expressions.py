@@ -52,7 +52,7 @@ class Mentions:
             if isinstance(tree, COMPUTED):
                 mentions.sizes.update(name for part in walk(tree) for name in _segments(part))
                 continue
-            for part in parts(tree):
+            for part in () if isinstance(tree, ast.Path) else parts(tree):
                 if _is_value(tree, part):
                     mentions.values.update(_segments(part))
                 else:
@@ -191,14 +191,15 @@ class ExpressionReader:
             raise Refused(beyond.limit.at(expr.span)) from None
 
     def _symbol(self, path: ast.Path | ast.Name) -> Dim:
-        if path.name in self.meshes:
+        name = path.name
+        if name in self.meshes:
             from xg.passes.resolve.plan_errors import MisplacedMesh  # few files have plans
 
-            raise Refused(MisplacedMesh(path.span, path.name))
-        if path.name not in self.dims:
+            raise Refused(MisplacedMesh(path.span, name))
+        if name not in self.dims:
             raise Refused(self._unknown(path))
-        self.mentions[path.name] = None
-        return symbol(path.name)
+        self.mentions[name] = None
+        return symbol(name)
 
     def _unknown(self, path: ast.Path | ast.Name) -> UnknownSize:
         known = tuple(sorted(self.dims))
