@@ -132,8 +132,8 @@ def test_attention_by_a_kernel_is_that_of_all_weights_in_float64(
 
     def both(given: list[torch.Tensor]) -> list[torch.Tensor]:
         q, k, v, dy = given
-        y, lse = attention.attention(q, k, v, None, 0.3, mask)
-        return [y, lse, *attention.d_attention(dy, q, k, v, None, y, lse, 0.3, mask)]
+        y, lse = attention.attend(q, k, v, None, None, 0.3, mask, 1.0)
+        return [y, lse, *attention.d_attend(dy, q, k, v, None, y, lse, None, 0.3, mask, 1.0)]
 
     def all_weights(*_: object) -> bool:
         return False
@@ -166,8 +166,9 @@ def test_each_kernel_of_a_gpu_is_given_what_it_takes(
 
     q, k, v, dy = (draw(length, torch.float64, "cpu") for length in (S, S_k, S_k, S))
     scale, causal = 0.3, mask == "causal" and S > 1
-    wanted_y, wanted_lse = attention.attention(q, k, v, None, scale, mask)
-    wanted = attention.d_attention(dy, q, k, v, None, wanted_y, wanted_lse, scale, mask)
+    wanted_y, wanted_lse = attention.attend(q, k, v, None, None, scale, mask, 1.0)
+    saved = (None, wanted_y, wanted_lse, None)
+    wanted = attention.d_attend(dy, q, k, v, *saved, scale, mask, 1.0)
     names = ("empty", "uint64", "constant_pad_nd", "inf")
     torch_s = {name: getattr(torch, name) for name in names}
     monkeypatch.setattr(flash, "kernel_of", chosen)
