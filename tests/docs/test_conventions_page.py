@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from xg import ops
-from xg.ir.function_conventions import FUNCTIONS
-from xg.ir.op import Convention, Op, name_of
+from xg.ir.conventions import Convention, name_of
+from xg.ir.functions import CONVENTIONS
+from xg.ir.op import Op
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "conventions.md"
 HEAD: Final = """\
@@ -73,7 +74,7 @@ def _page() -> str:
         for op in sorted(ops.table().values(), key=lambda op: op.name)
         if op.conventions
     }
-    functions = {f"`{name}`": FUNCTIONS[name] for name in sorted(FUNCTIONS)}
+    functions = {f"`{name}`": CONVENTIONS[name] for name in sorted(CONVENTIONS)}
     parts = [HEAD, *_exceptions({**operators, **functions}), READING, "## Operators\n"]
     parts += [_table(operators), _smooth(), FUNCTIONS_HEAD, _table(functions)]
     return "\n".join(parts)

@@ -25,8 +25,9 @@ import xg
 from xg import ops
 from xg.driver import BACKENDS
 from xg.ir.body import topological
-from xg.ir.function_conventions import FUNCTIONS
-from xg.ir.op import Convention, Edge, Op, name_of
+from xg.ir.conventions import Convention, Edge, name_of
+from xg.ir.functions import CONVENTIONS
+from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.passes.resolve.define.signature import NAMES
 from xg.verify.reference.interpret import Interpreter
@@ -38,7 +39,7 @@ Found = tuple[Array, Arrays]
 OPERATORS: Final = {
     glyph: op for glyph, op in ops.table().items() if op.family not in ("collective", "source")
 }
-RECORDS: Final = {**{glyph: op.conventions for glyph, op in OPERATORS.items()}, **FUNCTIONS}
+RECORDS: Final = {**{glyph: op.conventions for glyph, op in OPERATORS.items()}, **CONVENTIONS}
 CASES: Final = [
     pytest.param(each, id=f"{name}-{place}")
     for name, conventions in RECORDS.items()
@@ -236,7 +237,7 @@ def test_torch_differs_where_that_is_stated(convention: Convention) -> None:
 
 
 def test_every_function_of_formulas_has_conventions() -> None:
-    assert {*FUNCTIONS} == {*NAMES, *SIGNS} - SMOOTH
+    assert {*CONVENTIONS} == {*NAMES, *SIGNS} - SMOOTH
 
 
 # The body of `grad` is composed of those of other operators, whose conventions hold.

@@ -7,9 +7,7 @@ import pytest
 from ops.sample import B, D, S, S_k, Sample, T, V, floats, ints
 from ops.trial import Array, Trial
 
-from xg.ir import prim
-from xg.ir import prim as routing_prims
-from xg.ir import prim as window_prims
+from xg.ir import functions, prim
 from xg.ir.collectives import PRIMITIVES
 from xg.ir.dim import ONE, ZERO
 from xg.ir.op import Op
@@ -23,9 +21,8 @@ from xg.verify.reference.evaluate import MEANING
 X, Y = floats(S, D), floats(S, D)
 IDS = ints(B, S, below=V)
 NAMES = {
+    **vars(functions),
     **vars(prim),
-    **vars(window_prims),
-    **vars(routing_prims),
     "B": B,
     "S": S,
     "S_k": S_k,

@@ -147,64 +147,9 @@ def unary(prim: str, x: Expr) -> Expr:
     return Expr(prim, (x,), x.shape, "int" if prim == "neg" and x.kind == "int" else "float")
 
 
-def exp(x: Expr) -> Expr:
-    """Natural exponential."""
-    return unary("exp", x)
-
-
-def log(x: Expr) -> Expr:
-    """Natural logarithm."""
-    return unary("log", x)
-
-
-def sqrt(x: Expr) -> Expr:
-    """Square root."""
-    return unary("sqrt", x)
-
-
-def tanh(x: Expr) -> Expr:
-    """Hyperbolic tangent."""
-    return unary("tanh", x)
-
-
-def erf(x: Expr) -> Expr:
-    """Gauss error function."""
-    return unary("erf", x)
-
-
 def stop(x: Expr) -> Expr:
     """The same numbers, which count as constants in every derivative."""
     return unary("stop", x)
-
-
-def log1p(x: Expr) -> Expr:
-    """Logarithm of 1 + x, exact for small x too."""
-    return unary("log1p", x)
-
-
-def sign(x: Expr) -> Expr:
-    """Return 1, 0 or -1; no gradient goes through."""
-    return unary("sign", x)
-
-
-def floor(x: Expr) -> Expr:
-    """The largest integer up to x; no gradient goes through."""
-    return unary("floor", x)
-
-
-def nearest(x: Expr) -> Expr:
-    """The nearest integer, with ties to the even one; no gradient goes through."""
-    return unary("round", x)
-
-
-def sin(x: Expr) -> Expr:
-    """Sine of radians."""
-    return unary("sin", x)
-
-
-def cos(x: Expr) -> Expr:
-    """Cosine of radians."""
-    return unary("cos", x)
 
 
 def binary(prim: str, a: Operand, b: Operand) -> Expr:
@@ -278,17 +223,6 @@ def reduce_mean(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -
 def reduce_max(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
     """Maximum over axes."""
     return reduce("max", x, axes, keep=keep)
-
-
-def log_sum_exp(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
-    """Logarithm of the sum of exponentials over axes, for every number and for ±inf."""
-    # The largest numbers are shifted to exactly 0: inf - inf would be NaN.
-    peak = reduce_max(x, axes).named("peak")
-    shifted = where(equal(x, peak), 0.0, x - peak).named("shifted")
-    result = peak + log(reduce_sum(exp(shifted), axes))
-    gone = {axis % x.rank for axis in ((axes,) if isinstance(axes, int) else axes)}
-    shape = tuple(dim for i, dim in enumerate(x.shape) if i not in gone)
-    return result if keep else reshape(result, shape)
 
 
 def cumsum(x: Expr, axis: int, *, backwards: bool = False) -> Expr:
@@ -465,51 +399,6 @@ def broadcast_shapes(left: Shape, right: Shape) -> Shape:
             raise ShapeError(f"{spell_shape(left)} and {spell_shape(right)} do not broadcast")
         tail.append(b if a == ONE else a)
     return (*head, *tail)
-
-
-# Functions that several operators share, each stable for every float: composed of primitives.
-
-
-def sigmoid(x: Expr) -> Expr:
-    """``1 / (1 + exp(-x))``; only the exponential of a negative number is taken."""
-    # Not -|x|: that has slope 0 at 0, where both terms below have to take one and the same side.
-    positive = (x >= 0.0).named("positive")
-    e = exp(where(positive, -x, x)).named("e")
-    return where(positive, 1.0, e) / (1.0 + e)
-
-
-def of_sigmoid(expr: Expr) -> Expr | None:
-    """Return the operand of a sigmoid, or None if the expression is not a sigmoid."""
-    if expr.prim != "div" or expr.args[0].prim != "where":
-        return None
-    e, one_and_e = expr.args[0].args[2], expr.args[1]
-    if e.prim != "exp" or one_and_e.prim != "add" or all(arg is not e for arg in one_and_e.args):
-        return None
-    size = e.args[0]
-    return size.args[-1] if size.prim == "where" and is_negative_size(size) else None
-
-
-def is_negative_size(expr: Expr) -> bool:
-    """Whether an expression is ``-|x|``, the smaller one of a number and its negative."""
-    if expr.prim == "where":
-        condition, b, a = expr.args
-        return condition.args[0] is a and b.prim == "neg" and b.args[0] is a
-    if expr.prim != "minimum":
-        return False
-    a, b = expr.args
-    return (b.prim == "neg" and b.args[0] is a) or (a.prim == "neg" and a.args[0] is b)
-
-
-def softplus(x: Expr) -> Expr:
-    """``log(1 + exp(x))``."""
-    # At 0 the first term has slope 1/2, the second 0: the sum has the sigmoid's.
-    return maximum(x, 0.0) + log(1.0 + exp(minimum(x, -x)))
-
-
-def log_one_plus_exp(x: Expr) -> Expr:
-    """``log(1 + exp(x))``, also exact for small results."""
-    # At 0 the first term has slope 1/2, the second 0: the sum has the sigmoid's.
-    return maximum(x, 0.0) + log1p(exp(minimum(x, -x)))
 
 
 # The two primitives of windows: an axis cut into stretches that may overlap, and their sum.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.op import Convention, Op
+from xg.ir.conventions import Convention
+from xg.ir.op import Op
 from xg.ir.prim import Expr, arg_max, reshape
 from xg.ir.use import Attrs, Misuse, Use
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import ONE, product
-from xg.ir.op import Convention, Description, Op
+from xg.ir.functions import sqrt
+from xg.ir.op import Description, Op
 from xg.ir.prim import (
     Expr,
     broadcast,
@@ -21,7 +23,6 @@ from xg.ir.prim import (
     reduce_mean,
     reduce_sum,
     reshape,
-    sqrt,
     stop,
     where,
 )

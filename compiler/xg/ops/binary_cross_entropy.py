@@ -5,19 +5,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import product
-from xg.ir.op import Convention, Description, Op
-from xg.ir.prim import (
-    Expr,
-    all_axes,
-    log,
-    maximum,
-    reduce_mean,
-    reduce_sum,
-    sigmoid,
-    softplus,
-    where,
-)
+from xg.ir.functions import log, sigmoid, softplus
+from xg.ir.op import Description, Op
+from xg.ir.prim import Expr, all_axes, maximum, reduce_mean, reduce_sum, where
 from xg.ir.scalar import size
 from xg.ir.use import Attrs, Data, Word, equal_shapes
 

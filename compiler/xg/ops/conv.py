@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
+from xg.ir.conventions import Convention
 from xg.ir.dim import ONE, Dim, product
-from xg.ir.op import Convention, Op
+from xg.ir.op import Op
 from xg.ir.prim import Expr, contract, reshape, transpose
 from xg.ir.scalar import Scalar, size
 from xg.ir.tensor import Shape

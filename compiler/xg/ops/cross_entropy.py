@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import ONE, number, product
-from xg.ir.op import Convention, Description, Op
+from xg.ir.functions import exp, log
+from xg.ir.op import Description, Op
 from xg.ir.prim import (
     Expr,
     all_axes,
     broadcast,
     equal,
-    exp,
     integer,
     iota,
-    log,
     maximum,
     pick,
     place,

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from xg.ir.op import AtMost, Convention, Op
+from xg.ir.conventions import Convention
+from xg.ir.op import AtMost, Op
 from xg.ir.prim import Expr, gather
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor, Use

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import Dim
-from xg.ir.op import Convention, Gradient, Op, Term
+from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, gather
 from xg.ir.use import Attrs, Data, Misuse, Use
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.op import Convention, Description, Op
-from xg.ir.prim import Expr, erf, exp, tanh
+from xg.ir.conventions import Convention
+from xg.ir.functions import erf, exp, tanh
+from xg.ir.op import Description, Op
+from xg.ir.prim import Expr
 from xg.ir.use import Attrs, Word
 
 SQRT_2_OVER_PI: Final = math.sqrt(2 / math.pi)

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.cotangent import unbroadcast
 from xg.ir.dim import ONE
-from xg.ir.op import Convention, Description, Op
-from xg.ir.prim import Expr, reduce_mean, reduce_sum, reshape, sqrt
+from xg.ir.functions import sqrt
+from xg.ir.op import Description, Op
+from xg.ir.prim import Expr, reduce_mean, reduce_sum, reshape
 from xg.ir.scalar import Scalar
 from xg.ir.use import Attrs, Misuse, Number, Tensor, Use
 

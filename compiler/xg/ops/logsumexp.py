@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.op import Convention, Op
-from xg.ir.prim import Expr, log_sum_exp
+from xg.ir.conventions import Convention
+from xg.ir.functions import log_sum_exp
+from xg.ir.op import Op
+from xg.ir.prim import Expr
 from xg.ir.use import Attrs, Use
 
 

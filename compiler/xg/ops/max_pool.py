@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import ONE, Dim
-from xg.ir.op import Convention, Op
+from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, const, reduce_max, reshape, where
 from xg.ir.use import Length
 from xg.ir.windows import OWN, Cut, cut, facts, pool_configure

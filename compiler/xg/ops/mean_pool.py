@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import Dim
-from xg.ir.op import Convention, Op
+from xg.ir.op import Op
 from xg.ir.prim import Expr, reduce_mean
 from xg.ir.use import Length
 from xg.ir.windows import PAD, STRIDE, Cut, cut, facts, pool_configure

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import ONE, Dim
-from xg.ir.op import Convention, Op
+from xg.ir.op import Op
 from xg.ir.prim import Expr, equal, iota, reshape, where
 from xg.ir.use import Attrs, Data, Use
 

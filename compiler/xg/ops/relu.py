@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.op import Convention, Op
+from xg.ir.conventions import Convention
+from xg.ir.op import Op
 from xg.ir.prim import Expr, maximum, where
 
 

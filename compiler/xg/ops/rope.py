@@ -11,21 +11,19 @@ import math
 from typing import Final, NamedTuple
 
 from xg.ir.dim import ONE, ZERO, Dim, number
+from xg.ir.functions import cos, exp, sin
 from xg.ir.op import Description, Op
 from xg.ir.prim import (
     Expr,
     as_float,
     concat,
-    cos,
     cut,
     equal,
-    exp,
     iota,
     maximum,
     minimum,
     reduce_sum,
     reshape,
-    sin,
     where,
 )
 from xg.ir.scalar import Scalar, as_scalar, function, size

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import Dim
-from xg.ir.op import Convention, Gradient, Op, Term
+from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, scatter_add
 from xg.ir.use import Attrs, Data, Misuse, Use
 

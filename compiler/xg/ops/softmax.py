@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.op import Convention, Description, Op
-from xg.ir.prim import Expr, equal, exp, reduce_max, reduce_sum, where
+from xg.ir.conventions import Convention
+from xg.ir.functions import exp
+from xg.ir.op import Description, Op
+from xg.ir.prim import Expr, equal, reduce_max, reduce_sum, where
 from xg.ir.use import Attrs, Data, Misuse, Use
 
 

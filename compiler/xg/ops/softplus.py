@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.op import Convention, Op
-from xg.ir.prim import Expr, log_one_plus_exp, sigmoid
+from xg.ir.conventions import Convention
+from xg.ir.functions import log_one_plus_exp, sigmoid
+from xg.ir.op import Op
+from xg.ir.prim import Expr
 
 
 def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:

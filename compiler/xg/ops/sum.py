@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xg.ir.op import Convention, Gradient, Op, Term
+from xg.ir.conventions import Convention
+from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_sum
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Use

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.op import Convention, Op
-from xg.ir.prim import Expr, sigmoid
+from xg.ir.conventions import Convention
+from xg.ir.functions import sigmoid
+from xg.ir.op import Op
+from xg.ir.prim import Expr
 from xg.ir.use import Data, equal_shapes
 
 

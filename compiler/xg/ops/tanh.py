@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.functions import tanh
 from xg.ir.op import Op
-from xg.ir.prim import Expr, tanh
+from xg.ir.prim import Expr
 
 
 def adjoint(dy: Expr, y: Expr) -> tuple[Expr]:

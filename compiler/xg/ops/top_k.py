@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import Dim
-from xg.ir.op import AtMost, Convention, Op
+from xg.ir.op import AtMost, Op
 from xg.ir.prim import Expr, gather, top, transpose
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Length, Misuse, Use

@@ -12,7 +12,8 @@ from ops.trial import Trial
 from xg import ops
 from xg.ir.body import Body, topological
 from xg.ir.op import Op
-from xg.ir.prim import COMPARE, const, exp, operand, reduce_max, reduce_sum
+from xg.ir.functions import exp
+from xg.ir.prim import COMPARE, const, operand, reduce_max, reduce_sum
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
 from xg.verify.reference.modular.meanings import (
     MINUS_INFINITY,

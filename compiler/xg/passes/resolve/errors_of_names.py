@@ -8,6 +8,7 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import Fix, Problem, Span
 from xg.diagnostics.terminal import CUTOFF, similar
+from xg.ir.functions import FUNCTIONS
 from xg.ir.op import FOREIGN_NAMES, SAME
 from xg.syntax.spelling import ascii_name, greek_name
 
@@ -157,8 +158,7 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one opera
     "figures are drawn by the command: xg build FILE": ("render", "draw", "plot", "show", "graph"),
 }  # fmt: skip
 _FUNCTIONS: Final[dict[str, str]] = {  # of numbers: they stand in an operator of one's own
-    **{name: f"{name}(x)" for name in ("exp", "log", "sqrt", "sin", "cos", "erf", "abs", "sign")},
-    "floor": "floor(x)", "round": "round(x)", "log1p": "log1p(x)",
+    **{name: f"{name}(x)" for name in (*FUNCTIONS, "abs")},
     "pow": "x^2", "square": "x^2", "neg": "-x", "rsqrt": "1/sqrt(x)", "reciprocal": "1/x",
     "clamp": "min(max(x, 0), 1)", "clip": "min(max(x, 0), 1)",
     "max": "max(x, 0)", "min": "min(x, 0)", "maximum": "max(x, y)", "minimum": "min(x, y)",

@@ -15,6 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.content import prune
 from xg.ir.dim import ONE, ZERO, Dim
+from xg.ir.functions import exp, log
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.op import Op
 from xg.ir.prim import (
@@ -25,10 +26,8 @@ from xg.ir.prim import (
     dropout_apply,
     dropout_keep,
     equal,
-    exp,
     integer,
     iota,
-    log,
     reduce_max,
     reduce_sum,
     reshape,

@@ -6,7 +6,6 @@ differences and torch. Nothing here is shared with what the NumPy backend writes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -310,10 +309,6 @@ def _iota(expr: Expr, context: Context) -> Array:
     return np.arange(start, start + context.size(expr.attr("length")))
 
 
-def _erf(x: Array) -> Array:
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
-
-
 def _maximum(expr: Expr, context: Context, a: Array, b: Array) -> Array:
     """Return the maximum; NumPy may choose either zero of two, but |x| is never -0."""
     return np.abs(a) if is_absolute(expr) else np.maximum(a, b)
@@ -473,13 +468,22 @@ def _plain(function: Callable[..., Array]) -> Meaning:
     return meaning
 
 
+def _function(name: str) -> Callable[[Array], Array]:
+    """Return NumPy's function of a name; where it has none, apply that of Python floats to each."""
+    if hasattr(np, name):
+        return getattr(np, name)
+    number = FUNCTIONS[name].number
+    assert number, f"NumPy has no {name}, so its record needs a number"
+    each = np.vectorize(number, otypes=[np.float64])
+    return lambda x: each(x).astype(x.dtype)
+
+
 MEANING: Final[Mapping[str, Meaning]] = {
     "const": _const,
     "iota": _iota,
     "neg": _plain(np.negative),
-    **{name: _plain(getattr(np, name)) for name in FUNCTIONS if hasattr(np, name)},
-    "erf": _plain(_erf),
-    **{name: _step(getattr(np, name)) for name in STEPS},
+    **{name: _plain(_function(name)) for name in FUNCTIONS},
+    **{name: _step(_function(name)) for name in STEPS},
     "stop": _stop,
     "add": _plain(np.add),
     "sub": _plain(np.subtract),

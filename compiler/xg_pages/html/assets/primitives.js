@@ -212,9 +212,8 @@ const ON_A_RANK = {
 const PRIMITIVES = {
   const: ({ shape, value }) => filled(shape, () => Number(value)),
   iota: ({ shape, start }) => filled(shape, (at) => start + at),
-  neg: each((a) => -a), exp: each(Math.exp), log: each(Math.log), sqrt: each(Math.sqrt), tanh: each(Math.tanh),
-  erf: each(erf), sin: each(Math.sin), cos: each(Math.cos), log1p: each(Math.log1p), sign: each(Math.sign), floor: each(Math.floor),
-  round: each((a) => (Math.abs(a % 1) === 0.5 ? 2 * Math.round(a / 2) : Math.round(a))), stop: each((a) => a), as_float: each((a) => a),
+  neg: each((a) => -a), stop: each((a) => a), as_float: each((a) => a), erf: each(erf),
+  round: each((a) => (Math.abs(a % 1) === 0.5 ? 2 * Math.round(a / 2) : Math.round(a))),
   gather_around: (_, [x]) => x, scatter_around: (_, [x]) => x, // of whole tensors; ranks send
   add: each((a, b) => a + b), sub: each((a, b) => a - b), mul: each((a, b) => a * b), div: each((a, b) => a / b),
   pow: (node, xs) => each((a) => a ** node.exponent)(node, xs),
@@ -274,6 +273,9 @@ const PRIMITIVES = {
   ...ON_A_RANK,
 };
 
+/** The meaning of a primitive; that of other functions of one number, such as tanh, is in Math. */
+const meaning = (prim) => PRIMITIVES[prim] ?? each(Math[prim]);
+
 /** A body, ready to run: of every primitive its name, the places of its arguments, what else it needs. */
 const prepared = ([operands, nodes, results]) => ({
   operands, results,
@@ -302,8 +304,8 @@ function computed(body, given, ranks, key) {
     if (EXCHANGED[prim]) {
       known.push(ranks.map((here) => EXCHANGED[prim](node, here.group(node.over).map((rank) => args[0][rank]), here.along(node.over))));
     } else if (!ON_A_RANK[prim] && args.every((arg) => arg.every((x) => x === arg[0]))) {
-      known.push(Array(ranks.length).fill(PRIMITIVES[prim](node, of(0))));
-    } else known.push(ranks.map((here, rank) => PRIMITIVES[prim](node, of(rank), { ...here, key })));
+      known.push(Array(ranks.length).fill(meaning(prim)(node, of(0))));
+    } else known.push(ranks.map((here, rank) => meaning(prim)(node, of(rank), { ...here, key })));
   }
   return body.results.map((at) => known[at]);
 }

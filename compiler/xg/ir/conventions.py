@@ -1,15 +1,112 @@
-"""The numeric conventions of the functions that formulas of a file may call, by their names."""
+"""Numeric conventions: what an operator gives at an edge, where mathematics leaves a choice.
+
+Operators and functions carry their conventions as data. Tests run each one in every backend and
+compare it with torch, `docs/conventions.md` prints them all, and `xg ops NAME` those of one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import e, inf, log, nan
-from typing import Final
+import re
+from collections.abc import Iterator, Mapping
+from math import inf, log, nan
+from typing import Any, Final, Literal
 
-from xg.ir.op import Convention, Numbers
+from xg.diagnostics.lazy_dataclass import dataclass, field
+
+Edge = Literal[
+    "tie",
+    "kink",
+    "zero",
+    "infinity",
+    "empty axis",
+    "axis of length 1",
+    "index outside",
+    "half type",
+    "integer",
+]
+Floats = Literal["float64", "float16", "bfloat16"]
+Numbers = Any  # a number, or a tuple of Numbers
+
+_LABEL: Final = re.compile(r"(?P<name>\w+) \[(?P<shape>[^]]*)\](?: in (?P<range>.+))?")
 
 
-def _at(
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """The value and the gradient of a small program at an edge.
+
+    `rule` says in a sentence what holds. `use` is a formula (``abs(x)``) or a chain of a block
+    (``x -> ReLU``), `inputs` and `params` are its arrays by their labels (``x [D]``,
+    ``i [K] in 3``), `result` is the label of its value. `gradient` has a row for each float array
+    that has one, for the `cotangent`, which is 1 everywhere unless it says otherwise.
+
+    `torch` is the same in torch, as an expression of the inputs; an empty one says that torch has
+    no such operator. `differs` says why xg does not do as torch does, and is empty where it does.
+    `refused` is a part of the error for inputs that xg refuses, which then have no value. `others`
+    are values of forms that differ: under ``jax jit`` no number can be refused.
+    """
+
+    edge: Edge
+    rule: str
+    use: str
+    inputs: Mapping[str, Numbers]
+    value: Numbers = None
+    gradient: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
+    torch: str = ""
+    result: str = ""
+    params: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
+    cotangent: Numbers = None
+    differs: str = ""
+    refused: str = ""
+    others: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
+    dtype: Floats = "float64"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the inputs, in order."""
+        return tuple(name_of(label) for label in self.inputs)
+
+    @property
+    def is_formula(self) -> bool:
+        """Whether `use` is the formula of an operator of a file, not a chain."""
+        return "->" not in self.use
+
+    @property
+    def text(self) -> str:
+        """The whole program: one block N with the result y."""
+        labels = ", ".join(self.inputs)
+        result = self.result or "y" + next(iter(self.inputs)).removeprefix(self.names[0])
+        sizes = sorted(set(self._symbols([*self.inputs, *self.params, result])))
+        lines = [f"dim {', '.join(sizes)}"] if sizes else []
+        made = name_of(result)
+        chain = self.use if f": {made}," in self.use else f"{self.use} : {made}"
+        if self.is_formula:
+            lines.append(f"op F({labels}) = {self.use}")
+            first, *others = self.names
+            chain = " -> ".join([first, "<-".join(["F", *others])]) + f" : {made}"
+        lines.append(f"block N({labels}) -> {result} {{")
+        lines += [f"    param {label}" for label in self.params]
+        lines += [*(f"    {line}" for line in chain.splitlines()), "}"]
+        return "\n".join(lines) + "\n"
+
+    @staticmethod
+    def _symbols(labels: list[str]) -> Iterator[str]:
+        for label in labels:
+            parts = _parts(label)
+            yield from re.findall(r"[A-Za-z]\w*", f"{parts['shape']} {parts['range'] or ''}")
+
+
+def name_of(label: str) -> str:
+    """The name in a label: ``x`` of ``x [B, D]``."""
+    return str(_parts(label)["name"])
+
+
+def _parts(label: str) -> dict[str, Any]:
+    found = _LABEL.fullmatch(label)
+    assert found, label
+    return found.groupdict()
+
+
+def at(
     edge: str,
     rule: str,
     use: str,
@@ -19,7 +116,7 @@ def _at(
     torch: str = "",
     differs: str = "",
 ) -> Convention:
-    """The convention of a function of one `x [D]`."""
+    """Return the convention of a function of one `x [D]`."""
     return Convention(
         edge=edge,  # pyright: ignore[reportArgumentType] # one of Edge, which Convention names
         rule=rule,
@@ -35,16 +132,17 @@ def _at(
 SHARED: Final = "two equal arguments take half of the gradient each, so their order does not matter"
 MEANT: Final = "A formula is computed as it is written"
 
-FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
+# Of what formulas of a file may call or write, but for the functions of `xg.ir.functions`.
+FORMULAS: Final[Mapping[str, tuple[Convention, ...]]] = {
     "abs": (
-        _at("kink", "the slope at 0 is 0", "abs(x)", (-1.0, 0.0), (1.0, 0.0), (-1.0, 0.0)),
-        _at("zero", "|0| is +0, so its inverse is +inf", "1 / abs(x)", (0.0, -0.0, 2.0),
+        at("kink", "the slope at 0 is 0", "abs(x)", (-1.0, 0.0), (1.0, 0.0), (-1.0, 0.0)),
+        at("zero", "|0| is +0, so its inverse is +inf", "1 / abs(x)", (0.0, -0.0, 2.0),
             (inf, inf, 0.5), (nan, nan, -0.25), "1 / torch.abs(x)"),
     ),
     "max": (
         Convention("tie", SHARED, "max(x, z)", {"x [D]": (1.0, 2.0), "z [D]": (1.0, 1.0)},
             (1.0, 2.0), {"x": (0.5, 1.0), "z": (0.5, 0.0)}, "torch.maximum(x, z)"),
-        _at("kink", "max(x, 0) and max(0, x) have slope 1/2 at 0; ReLU has 0", "max(0, x)",
+        at("kink", "max(x, 0) and max(0, x) have slope 1/2 at 0; ReLU has 0", "max(0, x)",
             (0.0, -1.0, 1.0), (0.0, 0.0, 1.0), (0.5, 0.0, 1.0),
             "torch.maximum(torch.zeros_like(x), x)"),
     ),
@@ -103,29 +201,14 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
             {"x [D]": (30000.0,) * 4}, 30000.0, {"x": (0.25,) * 4}, "x.mean(-1)", "y []",
             dtype="float16"),
     ),
-    "sqrt": (
-        _at("zero", "the slope at 0 is inf, and a negative number has no root", "sqrt(x)",
-            (0.0, -1.0, 4.0), (0.0, nan, 2.0), (inf, nan, 0.25), "torch.sqrt(x)"),
-    ),
-    "log": (
-        _at("zero", "log(0) is -inf, with slope inf, and a negative number has no logarithm",
-            "log(x)", (0.0, -1.0, 2.0), (-inf, nan, log(2)), (inf, -1.0, 0.5), "torch.log(x)"),
-    ),
-    "exp": (
-        _at("infinity", "exp overflows to inf and underflows to 0", "exp(x)",
-            (1000.0, -1000.0, 1.0), (inf, 0.0, e), (inf, 0.0, e), "torch.exp(x)"),
-        Convention("half type", "float16 ends at 65,504, bfloat16 at 3.4e38", "exp(x)",
-            {"x [D]": (12.0, -18.0)}, (inf, 0.0), {"x": (inf, 0.0)}, "torch.exp(x)",
-            dtype="float16"),
-    ),
     "power": (
-        _at("zero", "x^0 is 1 at 0 too, and its slope is 0", "x^0", (0.0, 2.0), (1.0, 1.0),
+        at("zero", "x^0 is 1 at 0 too, and its slope is 0", "x^0", (0.0, 2.0), (1.0, 1.0),
             (0.0, 0.0), "x**0"),
-        _at("zero", "0 to a negative power is inf", "x^(-2)", (0.0, 2.0), (inf, 0.25),
+        at("zero", "0 to a negative power is inf", "x^(-2)", (0.0, 2.0), (inf, 0.25),
             (-inf, -0.25), "x**-2"),
-        _at("zero", "a negative number only has integer powers", "x^1.5", (-1.0, 0.0, 4.0),
+        at("zero", "a negative number only has integer powers", "x^1.5", (-1.0, 0.0, 4.0),
             (nan, 0.0, 8.0), (nan, 0.0, 3.0), "x**1.5"),
-        _at("zero", "x^0.5 is a root", "x^0.5", (-1.0, 0.0, 4.0), (nan, 0.0, 2.0),
+        at("zero", "x^0.5 is a root", "x^0.5", (-1.0, 0.0, 4.0), (nan, 0.0, 2.0),
             (nan, inf, 0.25), "x**0.5"),
         Convention("infinity", "-inf has no root, but JAX gives inf", "x^0.5",
             {"x [D]": (-inf, inf)}, (nan, inf), {}, "x**0.5",
@@ -154,12 +237,12 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
             "x * (i - 1)"),
     ),
     "comparison": (
-        _at("tie", "a comparison is exact: 0 is not > 0 but >= 0, and -0 equals 0",
+        at("tie", "a comparison is exact: 0 is not > 0 but >= 0, and -0 equals 0",
             "select(x >= 0, x, 0) - select(x > 0, 0, x)", (0.0, -0.0, 1.0), (0.0, 0.0, 1.0),
             (0.0, 0.0, 1.0), "torch.where(x >= 0, x, 0) - torch.where(x > 0, 0, x)"),
     ),
     "select": (
-        _at("tie", "the gradient goes to the branch that was taken", "select(x > 1, x, 2*x)",
+        at("tie", "the gradient goes to the branch that was taken", "select(x > 1, x, 2*x)",
             (1.0, 2.0), (2.0, 2.0), (2.0, 1.0), "torch.where(x > 1, x, 2 * x)"),
         Convention("zero", "the other branch adds nothing, whatever its numbers are",
             "select(x > 0, 1 / x, 0)", {"x [D]": (0.0, 2.0)}, (0.0, 0.5), {"x": (0.0, -0.25)},
@@ -168,49 +251,15 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
             "times inf is NaN."),
     ),
     "equal": (
-        _at("tie", "NaN equals nothing, and -0 equals 0", "select(equal(x, 0), x, 1)",
+        at("tie", "NaN equals nothing, and -0 equals 0", "select(equal(x, 0), x, 1)",
             (0.0, -0.0, nan), (0.0, 0.0, 1.0), (1.0, 1.0, 0.0), "torch.where(x == 0, x, 1)"),
     ),
     "sigmoid": (
-        _at("infinity", "large numbers do not overflow", "sigmoid(x)", (1000.0, -1000.0, 0.0),
+        at("infinity", "large numbers do not overflow", "sigmoid(x)", (1000.0, -1000.0, 0.0),
             (1.0, 0.0, 0.5), (0.0, 0.0, 0.25), "torch.sigmoid(x)"),
     ),
-    "tanh": (
-        _at("infinity", "large numbers do not overflow", "tanh(x)", (1000.0, -inf, 0.0),
-            (1.0, -1.0, 0.0), (0.0, 0.0, 1.0), "torch.tanh(x)"),
-    ),
-    "erf": (
-        _at("infinity", "large numbers do not overflow", "erf(x)", (1000.0, -inf, 0.0),
-            (1.0, -1.0, 0.0), (0.0, 0.0, 1.1283791670955126), "torch.erf(x)"),
-    ),
-    "sin": (
-        _at("infinity", "infinity has no angle", "sin(x)", (inf, 0.0), (nan, 0.0), (nan, 1.0),
-            "torch.sin(x)"),
-    ),
-    "cos": (
-        _at("infinity", "infinity has no angle", "cos(x)", (inf, 0.0), (nan, 1.0), (nan, 0.0),
-            "torch.cos(x)"),
-    ),
-    "log1p": (
-        _at("zero", "log1p(-1) is -inf, with slope inf, and small numbers stay exact", "log1p(x)",
-            (-1.0, -2.0, 1e-20), (-inf, nan, 1e-20), (inf, -1.0, 1.0), "torch.log1p(x)"),
-    ),
-    "sign": (
-        _at("kink", "the slope is 0 everywhere, and sign(0) is 0", "sign(x)", (-2.0, 0.0, 3.0),
-            (-1.0, 0.0, 1.0), (0.0, 0.0, 0.0), "torch.sign(x)"),
-        _at("infinity", "NaN has no sign", "sign(x)", (nan, -inf), (nan, -1.0), (0.0, 0.0),
-            "torch.sign(x)", differs="`torch.sign` gives 0 for NaN, which hides it."),
-    ),
-    "floor": (
-        _at("kink", "the slope is 0 everywhere", "floor(x)", (-1.5, 2.0, 2.7), (-2.0, 2.0, 2.0),
-            (0.0, 0.0, 0.0), "torch.floor(x)"),
-    ),
-    "round": (
-        _at("tie", "halves round to the even number, and the slope is 0 everywhere", "round(x)",
-            (0.5, 1.5, -2.5, 2.4), (0.0, 2.0, -2.0, 2.0), (0.0,) * 4, "torch.round(x)"),
-    ),
     "softplus": (
-        _at("infinity", "large numbers do not overflow, and small results stay exact",
+        at("infinity", "large numbers do not overflow, and small results stay exact",
             "softplus(x)", (1000.0, -1000.0, 0.0), (1000.0, 0.0, log(2)), (1.0, 0.0, 0.5),
             "F.softplus(x)"),
     ),
