@@ -19,9 +19,9 @@ SECTIONS: Final = {
     ],
     "Contribute": [
         *("CONTRIBUTING", "docs/architecture", "docs/ir", "docs/adding-an-operator"),
-        *("docs/adding-a-collective", "docs/adding-a-pass", "docs/adding-a-backend"),
-        *("docs/adding-a-kernel", "docs/adding-an-error", "docs/adding-a-diagram"),
-        "docs/adr/README",
+        *("docs/adding-a-primitive", "docs/adding-a-collective", "docs/adding-a-pass"),
+        *("docs/adding-a-backend", "docs/adding-a-kernel", "docs/adding-an-error"),
+        *("docs/adding-a-diagram", "docs/adr/README"),
     ],
 }
 

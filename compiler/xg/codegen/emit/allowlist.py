@@ -265,6 +265,14 @@ BUILTINS: Final = words(
 RESULTS: Final = 20  # so many an operator may round
 IN_FLOAT32: Final = ("_in_float32()", *(f"_in_float32({n})" for n in range(1, RESULTS)))
 MATH: Final = frozenset(FUNCTIONS) | {"prod"}
+
+
+def functions_in(library: str) -> frozenset[str]:
+    """Return the functions of one number that a library has under its own name, such as `np`."""
+    parts = (each.word(library).rpartition(".") for each in FUNCTIONS.values())
+    return frozenset(name for module, _, name in parts if module == library)
+
+
 STANDARD: Final = frozenset({  # imports that modules of all backends may have
     "from __future__ import annotations", "import math", "from collections.abc import Mapping",
     "from typing import Any, NamedTuple", "from typing import Any",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.codegen.emit import array_ops, collectives
-from xg.codegen.emit.allowlist import IN_FLOAT32, MATH, STANDARD, Allowlist, words
+from xg.codegen.emit.allowlist import IN_FLOAT32, MATH, STANDARD, Allowlist, functions_in, words
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
@@ -23,12 +23,11 @@ IMPORTS: Final = STANDARD | {
     "import jax",
     "import jax.numpy as jnp",
 }
-FUNCTIONS: Final = words(
+FUNCTIONS: Final = functions_in("jnp") | words(
     """
-    abs arange argsort argwhere asarray bfloat16 broadcast_to concatenate stack cos diff einsum exp
-    flip float16 float32 floating floor full iinfo inf int32 issubdtype log log1p maximum minimum
-    moveaxis ones pad promote_types result_type round sign sin sqrt take take_along_axis tanh uint32
-    where zeros zeros_like
+    abs arange argsort argwhere asarray bfloat16 broadcast_to concatenate stack diff einsum flip
+    float16 float32 floating full iinfo inf int32 issubdtype maximum minimum moveaxis ones pad
+    promote_types result_type take take_along_axis uint32 where zeros zeros_like
     """
 )
 METHODS: Final = words(

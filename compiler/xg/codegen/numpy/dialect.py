@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.codegen.emit import array_ops, collectives
-from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist, words
+from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist, functions_in, words
 from xg.codegen.emit.dialect import RING, Dialect, ring_kernels
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
@@ -25,13 +25,13 @@ IMPORTS: Final = STANDARD | {
     "import numpy as np",
     "from numpy.typing import NDArray",
 }
-FUNCTIONS: Final = words(
+FUNCTIONS: Final = functions_in("np") | words(
     """
     abs add arange argsort argwhere ascontiguousarray bincount broadcast_to clip concatenate stack
-    copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp flip float32 floor
-    full generic inf int64 isfinite lib log log1p matmul maximum minimum moveaxis multiply ndarray
-    full_like ndindex ones pad prod promote_types put_along_axis result_type round sign sin split
-    sqrt take_along_axis tanh uint64 unique where zeros zeros_like
+    copysign copyto cumsum diff dtype einsum empty empty_like errstate flip float32 full generic
+    inf int64 isfinite lib matmul maximum minimum moveaxis multiply ndarray full_like ndindex ones
+    pad prod promote_types put_along_axis result_type split take_along_axis uint64 unique where
+    zeros zeros_like
     """
 )
 METHODS: Final = words(

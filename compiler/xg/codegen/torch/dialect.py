@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.codegen.emit import array_ops, collectives
-from xg.codegen.emit.allowlist import IN_FLOAT32, MATH, STANDARD, Allowlist, words
+from xg.codegen.emit.allowlist import IN_FLOAT32, MATH, STANDARD, Allowlist, functions_in, words
 from xg.codegen.emit.dialect import RING, Dialect, ring_kernels
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
 from xg.codegen.emit.text import Precedence, Text, call, tuple_of
@@ -24,14 +24,14 @@ IMPORTS: Final = STANDARD | {
     "from typing import NamedTuple",
     "import torch",
 }
-FUNCTIONS: Final = words(
+FUNCTIONS: Final = functions_in("torch") | words(
     """
     SymInt Tensor abs arange as_tensor autocast autograd broadcast_to cat constant_pad_nd
-    convolution cos device dtype addcmul einsum mul embedding empty empty_like erf exp bfloat16 flip
-    float16 float32 float64 floor full cuda full_like get_autocast_dtype inf int64
-    is_autocast_enabled is_grad_enabled log log1p maximum minimum nn no_grad ones randint round sign
-    sin sqrt tanh tensor uint64 version where zeros backends compiler log_softmax bmm logaddexp
-    logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
+    convolution device dtype addcmul einsum mul embedding empty empty_like bfloat16 flip float16
+    float32 float64 full cuda full_like get_autocast_dtype inf int64 is_autocast_enabled
+    is_grad_enabled maximum minimum nn no_grad ones randint sign tensor uint64 version where zeros
+    backends compiler log_softmax bmm logaddexp logsumexp native_layer_norm ops promote_types relu
+    sigmoid softmax stack zeros_like
     """
 )
 METHODS: Final = words(
