@@ -12,8 +12,7 @@ import pytest
 import xg
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.passes.differentiate import differentiate
-from xg.passes.shard import Unsound
-from xg.passes.shard import localise as check
+from xg.passes.shard import Unsound, check
 
 MODEL = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 PLANS = ("DP_TP", "DP_SP", "FSDP_TP", "All")

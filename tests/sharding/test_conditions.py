@@ -16,8 +16,7 @@ from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Step
 from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, AxisState, shard
 from xg.ir.prim import operand
-from xg.passes.shard import Unsound
-from xg.passes.shard import localise as check
+from xg.passes.shard import Unsound, check
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import Placing
 from xg.sharding.primitive_rules import RULES, IllTyped, PlacedArgument

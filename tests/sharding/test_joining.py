@@ -12,8 +12,7 @@ from sharding.modules import generated
 import xg
 from xg.cost.communication import Sending, factor, sent, traffic
 from xg.driver import Program
-from xg.passes.shard import join
-from xg.passes.shard import localise as check
+from xg.passes.shard import check, join
 from xg.verify.reference.interpret import initial
 
 LLAMA = Path(__file__).parents[2] / "diagrams" / "models" / "llama.xg"

@@ -15,8 +15,7 @@ from xg.ir.verify import BrokenProgram, verify
 from xg.passes.differentiate import differentiate, recompute
 from xg.passes.rewrites import apart, drop_mesh, eliminate_dead, joint, outline, split_stages
 from xg.passes.ring import ring
-from xg.passes.shard import annotate, join, localise, place
-from xg.passes.shard import localise as check
+from xg.passes.shard import annotate, check, join, localise, place
 from xg.passes.shard.annotate import lend
 from xg.sharding.apply_plan import with_mesh
 from xg.sharding.divisibility import pad
