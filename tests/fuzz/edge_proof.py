@@ -25,7 +25,7 @@ from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram
 from xg.passes.pipelines import BLOCKS, run
 from xg.syntax.parse import parse
-from xg.verify.edges.autograd_model import autograd
+from xg.verify.autograd_model import autograd
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import Interpreter, bind_sizes, initial
 from xg_kernels.pipelines import FUSED, FUSED_BLOCKS
@@ -163,7 +163,7 @@ class _Model:
         return self._both(params, saved, d_outputs)[1]
 
     def _both(self, params: Arrays, inputs: Arrays, cotangents: Arrays) -> tuple[Arrays, Arrays]:
-        from xg.verify.edges.autograd_model import model_gradients  # torch, as in `fuzz.proof`
+        from xg.verify.autograd_model import model_gradients  # torch, as in `fuzz.proof`
 
         return model_gradients(self.module, self.sizes, params, inputs, cotangents, 0)
 

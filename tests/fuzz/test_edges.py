@@ -22,7 +22,7 @@ from xg.diagnostics.diagnostic import Source
 from xg.ir.prim import Expr
 from xg.ops import table
 from xg.syntax.parse import parse
-from xg.verify.edges import autograd_model as edge_witness
+from xg.verify import autograd_model as edge_witness
 
 DAILY = range(200 if THOROUGH else 12)
 KINDS_OF_EDGES = {

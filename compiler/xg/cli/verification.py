@@ -26,11 +26,11 @@ from xg.driver import compile_project
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, takes_own
+from xg.ir.dim import Scalar
 from xg.ir.graph import Apply, Graph
-from xg.ir.scalar import Scalar
 from xg.ir.walk import having
-from xg.verify.edges.ranks import try_rank_edges
-from xg.verify.examples.claim_check import CheckedDocument, checked
+from xg.verify.claim_check import CheckedDocument, checked
+from xg.verify.edge_proof import try_rank_edges
 from xg.verify.gradient_proof import GradientProof, prove
 from xg.verify.plan_proof import (
     RankProof,
@@ -45,11 +45,10 @@ from xg_runtime.gradtable import as_json, table
 if TYPE_CHECKING:
     from xg.ir.graph import IRProgram
     from xg.verify.controls import Control
-    from xg.verify.edges.proof import Disagreement, EdgeProof
-    from xg.verify.first_edge import Edges
+    from xg.verify.edge_proof import Disagreement, EdgeProof
     from xg.verify.gradient_proof import Reference
     from xg.verify.plan_proof import Exact, Floats, RankEdges
-    from xg.verify.rank_comparison import RankAgreement, TrafficCheck
+    from xg.verify.rank_comparison import Edges, RankAgreement, TrafficCheck
     from xg.verify.zeros import ZeroProof
     from xg_runtime.ranks.run_task import Place
 

@@ -18,10 +18,9 @@ from typing import Any, Final, Literal
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, substitute
 from xg.ir.conventions import Convention
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, spell_number
 from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback as derive
-from xg.ir.scalar import spell_number
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Data, Length, Misuse, Number, Own, Tensor, Use, Word
 

@@ -1,4 +1,4 @@
-"""One proof: the derived gradients of a block against differences, its code against the reference.
+"""Prove derived gradients by differences, and the code of a block by the reference.
 
 Every parameter is drawn at random, away from the ones and zeros that it starts as, and dropout is
 on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
@@ -16,13 +16,14 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
-from xg.ir.parameters import param_specs
+from xg.ir.graph import Apply, IRProgram, Value
+from xg.ir.walk import param_specs
 from xg.verify.domains import StoppedModule, fitting_inputs, large_ranges, stops
-from xg.verify.edges.proof import EdgeProof, try_edges
-from xg.verify.inner_gradients import inner_rows, takes_gradients
+from xg.verify.edge_proof import EdgeProof, try_edges
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
-from xg.verify.reference.interpret import Interpreter
+from xg.verify.reference.evaluate import Stopped
+from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.zeros import (
     ZeroProof,
     claim_of,
@@ -34,8 +35,83 @@ from xg.verify.zeros import (
 from xg_runtime import agreement, gradcheck, random_inputs
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected
-from xg_runtime.module import Arrays, Module
+from xg_runtime.module import Array, Arrays, Module
 from xg_runtime.norm import global_norm
+
+# Compare each gradient that a program takes in its forward pass with differences of its loss.
+#
+# The body of a ``grad[x](loss)`` is derived, and every backend computes it. So neither the
+# gradients of the program nor a comparison of backends would notice a body that is the gradient of
+# something else. Here x moves, and the interpreter computes the steps from x to the loss again.
+
+
+def inner_rows(
+    program: IRProgram, params: Arrays, inputs: Arrays, seed: int
+) -> tuple[gradcheck.Row, ...]:
+    """A row for each variable of each `grad`; if a graph is called often, of its first call."""
+    takers = set(_takers(program))
+    if not takers:
+        return ()
+    _, record = Interpreter(program, params, seed).forward(inputs)
+    rows: list[gradcheck.Row] = []
+    for run in record.runs():
+        if run.graph.key in takers:
+            takers.remove(run.graph.key)
+            steps = (step for step in run.graph.steps if isinstance(step, Apply))
+            inner = (_InnerGradient(program, params, seed, run, s) for s in steps if _is_taken(s))
+            rows += (row for each in inner for row in each.rows())
+    return tuple(rows)
+
+
+def takes_gradients(program: IRProgram) -> bool:
+    """Whether the forward pass has a `grad`, though nothing outside may have a gradient."""
+    return any(True for _ in _takers(program))
+
+
+def _takers(program: IRProgram) -> Iterator[str]:
+    """The keys of the graphs that have a `grad`."""
+    return (key for key, graph in program.graphs.items() if any(map(_is_taken, graph.steps)))
+
+
+def _is_taken(step: object) -> bool:
+    return isinstance(step, Apply) and step.op.differentiates > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _InnerGradient:
+    """One `grad` in one run of its graph."""
+
+    program: IRProgram
+    params: Arrays
+    seed: int
+    run: Record
+    step: Apply
+
+    def rows(self) -> Iterator[gradcheck.Row]:
+        """Yield the comparison for each variable; the others follow it, if they depend on it."""
+        loss, *others = self.step.inputs
+        of = loss.name or "…"
+        for value, made in zip(others, self.step.outputs, strict=False):
+            found = self._report(loss, value, made)
+            yield from (replace(row, name=f"grad[{value.name}]({of})") for row in found.rows)
+
+    def _report(self, loss: Value, variable: Value, made: Value) -> gradcheck.Report:
+        start, noted = {"x": self.run.values[variable]}, Stopped()
+
+        def values(arrays: Arrays, stopped: Stopped) -> Mapping[Value, Array]:
+            runner = Interpreter(self.program, self.params, self.seed, stopped=stopped)
+            return runner.rerun(self.run, {variable: arrays["x"]}, self.step).values
+
+        def function(arrays: Arrays) -> Arrays:
+            return {"loss": values(arrays, noted.replayed())[loss]}
+
+        def gradient(arrays: Arrays, d_outputs: Arrays) -> Arrays:
+            return {"x": d_outputs["loss"] * values(arrays, noted.replayed())[made]}
+
+        values(start, noted)
+        zeros = {} if self.run.values[made].any() else {"x": "zero at this draw"}
+        return gradcheck.check(function, gradient, start, zeros=zeros, seed=self.seed)
+
 
 OTHER_DRAWS: Final = 4
 

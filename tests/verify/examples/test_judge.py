@@ -10,7 +10,7 @@ from xg import ops
 from xg.frontend.examples.binding import last_digit
 from xg.frontend.project import parse_project
 from xg.ir.prim import Expr
-from xg.verify.examples.claim_check import NUDGES_AT_MOST, CheckedDocument, Recomputation, checked
+from xg.verify.claim_check import NUDGES_AT_MOST, CheckedDocument, Recomputation, checked
 
 # X • W, and tanh of it, to four digits
 U = "    expect U = [[1, -1.75], [-0.75, 4.125]]\n"

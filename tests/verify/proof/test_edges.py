@@ -15,8 +15,8 @@ from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.frontend.typed import Settings, dims_of
 from xg.verify.domains import refusal
-from xg.verify.edges.point import Point, round_to
-from xg.verify.edges.proof import EdgeProof, point_at, try_edges
+from xg.verify.edge_point import Point, round_to
+from xg.verify.edge_proof import EdgeProof, point_at, try_edges
 from xg.verify.proof_sizes import sizes_of_proof
 
 # Daily those in which something was wrong: exact GELU in float16, and kernels at S = 1.

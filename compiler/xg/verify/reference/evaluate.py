@@ -15,11 +15,10 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.collectives import AROUND, PRIMITIVES, SENDING
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
 from xg.ir.functions import FUNCTIONS, STEPS
 from xg.ir.placement import is_zigzag
 from xg.ir.prim import WINDOW_SIZES, Attr, Expr, batch_of, is_absolute
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.verify.reference.random import SPREAD, bell, flat, keep_mask, ones
 from xg_runtime.module import Array

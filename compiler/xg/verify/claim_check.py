@@ -25,8 +25,8 @@ from xg.frontend.examples.binding import (
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.graph import Graph, Value
-from xg.ir.parameters import loss_of, param_specs
 from xg.ir.tensor import TensorType
+from xg.ir.walk import loss_of, param_specs
 from xg.verify.reference.interpret import BodyCache, Edge, Interpreter, Record
 from xg_runtime import gradcheck
 from xg_runtime.errors import InputError

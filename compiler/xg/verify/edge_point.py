@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.dim import Scalar
 from xg.ir.functions import FUNCTIONS
 from xg.ir.graph import Apply, IRProgram
-from xg.ir.parameters import frozen_paths
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar
+from xg.ir.walk import frozen_paths
 from xg.verify.domains import ranges_of
 from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem, Stopped
 from xg.verify.reference.interpret import BodyCache, Interpreter, Record
