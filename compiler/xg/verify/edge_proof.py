@@ -40,8 +40,8 @@ FORM: Final = "step"
 
 # The step of generation: a text in pieces gives what the whole text gives.
 #
-# The first piece meets a cache of length 0, so the whole text as one piece is tried too. A step that
-# keeps nothing is no edge: it does with each position what the whole program does.
+# The first piece meets a cache of length 0, so the whole text as one piece is tried too. A step
+# that keeps nothing is no edge: it does with each position what the whole program does.
 
 
 # Of these, only a sum over positions or a table of pairs joins different positions.
