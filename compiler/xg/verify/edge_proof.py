@@ -202,7 +202,7 @@ class Form:
     def passes(self, point: Point) -> Passes:
         """Return the forward and backward pass on a point's arrays, in its type of floats."""
         if self.autograd:
-            model = named("xg.verify.edges.autograd_model:AutogradModel")
+            model = named("xg.verify.autograd_model:AutogradModel")
             graphs = point.program
             inputs = graphs.main.inputs
             frozen = frozenset(str(value.name) for value in inputs if value.frozen)
@@ -387,7 +387,7 @@ def _try_witness(trial: _Trial, base: Point) -> None:
 
 def compare_with_autograd(point: Point) -> Mismatch | None:
     """How torch's autograd differs from the interpreter at a point without dropout."""
-    function = named("xg.verify.edges.autograd_model:autograd")
+    function = named("xg.verify.autograd_model:autograd")
     autograd = cast(Callable[..., tuple[Arrays, Arrays]], function)
     params, inputs = point.params, point.exact
     sizes = bind_sizes(point.program, {**params, **inputs})
