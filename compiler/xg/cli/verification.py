@@ -171,6 +171,8 @@ def gradient_lines(file: str, settings: Settings, proof: GradientProof) -> Itera
     drops = dropout_note(proof.program.graphs)
     yield f"at {spelled_sizes(proof.sizes, settings)}, float64{drops}{domain}"
     yield table(proof.gradients).rstrip()
+    if proof.ties:
+        yield f"ties at all inputs: {_list(proof.ties)}; gradients are those of the conventions"
     for backend, reference in proof.references.items():
         yield f"{backends()[backend].title} code and interpreter {agreement_text(reference)}"
     if proof.edges is not None:
@@ -235,6 +237,7 @@ def gradient_data(file: str, settings: Settings, proof: GradientProof) -> Mappin
         "passed": proof.passed,
         "gradients": as_json(proof.gradients)["gradients"],
         "zeros": [_zero_data(path, zero) for path, zero in proof.zeros.items()],
+        "ties": list(proof.ties),
         "references": {
             backend: {"error": data_of(reference.error), "first_difference": reference.first}
             for backend, reference in proof.references.items()

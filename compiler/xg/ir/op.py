@@ -96,7 +96,7 @@ class Op:
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
-    `kinks` are the numbers at which that gradient takes another slope than the body has there.
+    `kinks` are the numbers at which that gradient is 0, though the slope of the body is not.
     `conventions` state the value and the gradient at edges, such as ties and empty axes; without
     any it is smooth everywhere.
     `describe` describes one form of it by its attributes, where that says more than the texts here.

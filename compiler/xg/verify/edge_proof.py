@@ -290,7 +290,7 @@ class _Trial:
             if form.has(point.dtype):
                 self.note(point, form.name, self.mismatch(point, form))
         for name in sorted(point.chances):
-            self.left_out[f"d{name} at {point.edge}"] = "the last bits of a value decide it"
+            self.left_out[f"{name} at {point.edge}"] = "the last bits of a value decide it"
 
     def has_values(self, point: Point) -> bool:
         """Whether the interpreter gives numbers at a point; if not, the edge is left out."""

@@ -130,7 +130,8 @@ class Reference:
 class GradientProof:
     """The result for one block, its sizes, and its `domain` where inputs around 0 do not fit.
 
-    `zeros` are the gradients that the file expects to be zero, by path.
+    `zeros` are the gradients that the file expects to be zero, by path. `ties` name the operators
+    that have equal operands at all inputs, so that conventions say what their gradient is.
     `edges` are None if they were not asked for.
     """
 
@@ -141,6 +142,7 @@ class GradientProof:
     domain: str = ""
     zeros: Mapping[str, ZeroProof] = field(default_factory=dict[str, ZeroProof])
     edges: EdgeProof | None = None
+    ties: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -170,7 +172,7 @@ def prove(
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     params, inputs, domain = _drawn(program, seed)
     zeros = prove_zeros(program.graphs, expected_zeros(program.graphs), _shared(program), seed)
-    report = _differences(program, zeros, seed, kernels=kernels)
+    report, ties = _differences(program, zeros, seed, kernels=kernels)
     inner = inner_rows(program.graphs, params, inputs, seed)
     report = gradcheck.Report((*report.rows, *inner), seed)
     computed = _computed(program, params, inputs, seed)
@@ -188,7 +190,7 @@ def prove(
         numbers = {**sizes, **large}
         wide = _at_sizes(project, block, settings, numbers) if large else None
         tried = try_edges(program, sizes, fixed, seed, backends, domain, wide)
-    return GradientProof(program, sizes, report, references, domain, zeros, tried)
+    return GradientProof(program, sizes, report, references, domain, zeros, tried, ties)
 
 
 def sample(
@@ -276,26 +278,26 @@ def _as_integer(size: int | str | None) -> int | None:
 
 def _differences(
     program: Program, meant: Mapping[str, ZeroProof], seed: int, *, kernels: bool
-) -> gradcheck.Report:
-    """The derived gradients against differences.
+) -> tuple[gradcheck.Report, tuple[str, ...]]:
+    """The derived gradients against differences, and the ties at the draw.
 
     One that is zero by chance, as behind a rectifier that lets nothing of this draw through, is
     compared at other draws: a gradient that is forgotten is zero there, too.
     """
-    report = _differences_at(program, meant, seed, kernels=kernels)
+    report, ties = _differences_at(program, meant, seed, kernels=kernels)
     for other in range(seed + 1, seed + OTHER_DRAWS + 1):
         missing = {row.name for row in report.rows if row.reason == gradcheck.UNEXPLAINED}
         if not missing:
             break
-        again = _differences_at(program, meant, other, kernels=kernels)
+        again, _ = _differences_at(program, meant, other, kernels=kernels)
         found = {row.name: row for row in again.rows if row.name in missing}
         report = gradcheck.Report(tuple(found.get(row.name, row) for row in report.rows), seed)
-    return report
+    return report, ties
 
 
 def _differences_at(
     program: Program, meant: Mapping[str, ZeroProof], seed: int, *, kernels: bool
-) -> gradcheck.Report:
+) -> tuple[gradcheck.Report, tuple[str, ...]]:
     """Compare gradients at one draw; look inside calls only for a reason that is missing."""
     params, inputs, _ = _drawn(program, seed)
     module = program.on_arrays(kernels=kernels)
@@ -318,7 +320,7 @@ def _differences_at(
         missing = [row.name for row in report.rows if row.reason == gradcheck.UNEXPLAINED]
         reasons = {name: reason for name in missing if (reason := _behind_calls(program, name))}
         if not reasons:
-            return report
+            return report, module.ties if isinstance(module, StoppedModule) else ()
         zeros |= reasons
 
 

@@ -141,6 +141,30 @@ def test_a_wrong_derivative_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+TIES = """\
+dim S
+op Larger(a, b) = max(a, b)
+op Product(a, b) = a*b
+block Net(x [S]) -> loss [] {
+    x -> stop                 : s
+    Larger(x, s) -> sum[S]    : l
+    Product(x, s) -> sum[S]   : p
+    x -> ReLU -> sum[S]       : r
+    l -> ⊕<-p -> ⊕<-r         : loss
+}
+example of Net {
+    given x = [2, 0, -3]
+    expect dx = [3.5, 0.5, -2.5]
+}
+"""
+
+
+def test_claims_hold_at_ties_and_where_gradients_end() -> None:
+    """One half is the share of max(x, s), x the slope of x*s, and 1 or 0 that of ReLU."""
+    (found,) = checked(parse_project(TIES.encode()), None, {}, seed=0)
+    assert found.passed, found.differences
+
+
 def test_a_gradient_that_is_zero_with_these_numbers() -> None:
     block = NET.replace("tanh", "ReLU").replace("•<=W : U", "•<=W -> scale(0) : U")
     found = _one("    expect dW = [[0, 0], [0, 0]] ± 1e-9\n", block)

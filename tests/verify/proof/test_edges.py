@@ -109,3 +109,38 @@ def test_a_gradient_of_a_half_type_is_no_float32() -> None:
     found = point.compare(outputs, {n: x.astype("f4") for n, x in point.expected.gradients.items()})
     assert found is not None
     assert "is float32, not float16" in str(found)
+
+
+ROUTED = """\
+dim B, S, D = 3
+op scaled(y [B, E, C, D]) = y * (1 + range[E])
+block Main(X [B, S, D]) -> Y [B, S, D] {
+    param w [D, 3]
+    X -> LN -> •<=w -> S          : p [B, S, 3]
+      -> topk(1)                  : g [B, S, 1], e [B, S, 1] in 3
+    X -> dispatch(3, S)<-e        : x [B, 3, S, D], slot [B, S, 1] in 3*S + 1, n []
+    x -> scaled -> combine<-slot<-g : Y
+}
+"""
+
+
+def test_results_on_another_route_are_named_and_not_wrong() -> None:
+    """Every expert is as good as the others, so last bits choose among them."""
+    program = xg.compile(source=ROUTED, sizes={"B": 1, "S": 1})
+    base = point_at(program.graphs, 0).tied()
+    point = replace(base, params={"w": np.ones((3, 3))}, inputs={"X": np.array([[[0.1, 0.3, 1]]])})
+    others = [point.shake(number) for number in range(100, 110)]
+    assert [point.compare(*each) for each in others] == [None] * 10
+    assert "Y" in point.chances
+    outputs, gradients = others[0]
+    assert point.compare({"Y": outputs["Y"] + 10}, gradients)
+
+
+def test_sums_of_short_numbers_are_the_same_in_any_order() -> None:
+    text = "dim B, D\nblock F(X [B, D], w [D, D]) -> Y [B, D] { X -> •<=w -> ReLU : Y }\n"
+    program = xg.compile(source=text, sizes={"B": 2, "D": 3})
+    point = point_at(program.graphs, 0).tied()
+    outputs, gradients = point.shake(1)
+    assert np.array_equal(outputs["Y"], point.expected.outputs["Y"])
+    assert point.compare({"Y": outputs["Y"] + (outputs["Y"] == 0)}, gradients)
+    assert not point.chances

@@ -28,7 +28,15 @@ from xg.ir.size_checks import (
 )
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.walk import frozen_paths, inside, join, level_by_level
-from xg.verify.reference.evaluate import FLOATS, Context, Mesh, NumberSystem, Stopped, evaluate
+from xg.verify.reference.evaluate import (
+    FLOATS,
+    Context,
+    Mesh,
+    NumberSystem,
+    Stopped,
+    evaluate,
+    flat_at,
+)
 from xg.verify.reference.random import drawing_key, key, parameter_draws
 from xg_runtime.module import Array
 
@@ -363,7 +371,11 @@ class Interpreter:
         operands = dict(zip(trace.operands, arrays, strict=True))
         context = self._context(record, node.place)
         compute = self.arithmetic.compute or evaluate
+        if self.stopped is not None:
+            self.stopped.step = node
         results = compute(trace.outputs, operands, context, trace.order)
+        if self.stopped is not None and node.op.kinks and len(results) == 1:
+            results = [flat_at(node.op.kinks, self.stopped, arrays[0], results[0])]
         environment.update(zip(node.outputs, results, strict=True))
 
     def _call(self, call: Call, record: Record) -> None:
