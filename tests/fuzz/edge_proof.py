@@ -263,9 +263,9 @@ class EdgeCase:
     def compare(self, form: str, outputs: Arrays, gradients: Arrays) -> None:
         """Compare outputs and gradients with the interpreter's.
 
-        Last bits may decide between two experts, or two slopes. So what differs is compared with
-        runs of the interpreter in which everything that rounds is shaken: one of them goes the same
-        way, or `ROUTES` counts that none was found and that rounding decides what differs.
+        Last bits may decide between two experts, or two slopes. Results that differ are therefore
+        compared with runs of the interpreter in which everything that rounds is shaken. One of them
+        goes the same way, or `ROUTES` counts that none was found and that rounding decides.
         """
         wanted = self.expected
         for kind, found, right in zip(KINDS, (outputs, gradients), wanted, strict=True):
@@ -303,7 +303,7 @@ class EdgeCase:
     def check_slopes(self) -> None:
         """Differences along a direction are what the gradients say, at ties and kinks too.
 
-        What is stopped or chosen is held, and equal operands share as the conventions say.
+        Stopped and chosen values are held, and equal operands share as the conventions say.
         """
         random = np.random.default_rng(self.seed + 3)
         floats = {n: x for n, x in {**self.params, **self.inputs}.items() if x.dtype.kind == "f"}

@@ -28,6 +28,14 @@ HALVES: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24} 
 ROUNDINGS: Final = 64.0  # so many of them may add up in a program
 CANCELED: Final = 8.0  # so many of the largest element's are left where terms cancel to nearly 0
 SPREADS: Final = 16.0  # so many times as far as rounded arguments move a result
+LARGEST_FLOAT: Final = {
+    "float16": 65504.0,
+    "bfloat16": 2.0**128,
+    "float32": 2.0**128,
+    "float64": float(np.finfo(np.float64).max),
+}
+TOO_LARGE: Final = "the type has no number that large"
+BY_CHANCE: Final = "the last bits of a value decide it"
 SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
 SHAKES: Final = 6
 # The primitives that round, and that other code may compute in another order. Sums and products of
@@ -82,7 +90,7 @@ class Point:
 
     `seed` draws dropout, `draw` the cotangents; `lacking` leaves the first of several out, which
     then is zero. `dtype` is the type that floats are computed in: float64 if it is None.
-    `chances` collects the tensors that were not wholly compared, because rounding decides them.
+    `chances` collects the tensors that were not wholly compared, with the reasons.
     """
 
     edge: str
@@ -94,7 +102,7 @@ class Point:
     lacking: bool = False
     dtype: str | None = None
     bodies: BodyCache = field(default_factory=BodyCache, repr=False)
-    chances: set[str] = field(default_factory=set[str], compare=False, repr=False)
+    chances: dict[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
 
     def tied(self, number: int = 0) -> Point:
         """The same with numbers of a few levels, so that many are equal and many are zero.
@@ -218,10 +226,27 @@ class Point:
         return next((n for n, x in outputs if x.dtype.kind == "f" and np.isnan(x).any()), None)
 
     @property
-    def undefined_gradient(self) -> str | None:
-        """The first gradient that has no finite number here."""
+    def undefined_gradients(self) -> list[str]:
+        """The gradients that have an element that is no finite number here."""
         gradients = self.expected.gradients.items()
-        return next((name for name, x in gradients if not np.isfinite(x).all()), None)
+        return [name for name, x in gradients if not np.isfinite(x).all()]
+
+    @cached_property
+    def overflows(self) -> bool:
+        """Whether some number on the way is too large for the type of floats."""
+        sizes = [0.0]
+
+        def noted(meaning: Meaning) -> Meaning:
+            def measured(expr: Expr, context: Context, *args: Array) -> Array:
+                x = meaning(expr, context, *args)
+                sizes.append(largest(x) if x.dtype.kind == "f" else 0.0)
+                return x
+
+            return measured
+
+        arithmetic = NumberSystem({name: noted(f) for name, f in MEANING.items()}, np.add)
+        self._run_again(arithmetic)
+        return max(sizes) > LARGEST_FLOAT[self.dtype or "float64"] / 2
 
     # ---- a form ---------------------------------------------------------------------------------
 
@@ -285,11 +310,19 @@ class Point:
         elif self.dtype is None:  # a slope may be inf in one order of steps, and NaN in another
             right &= ~(np.isinf(wanted) & np.isfinite(found))
         if not right.all():
-            right |= self._is_chance(prefix, name, found, wanted)
+            right |= self._is_too_large(title, found) | self._is_chance(prefix, name, found, wanted)
         if right.all():
             return None
         place = tuple(int(n) for n in np.argwhere(~right)[0])
         return Mismatch(title, "", place, float(found[place]), float(wanted[place]))
+
+    def _is_too_large(self, title: str, found: Array) -> Array:
+        """Whether a narrow type has no number for each element, or for one on the way to it."""
+        beyond = ~np.isfinite(found)
+        if self.dtype is None or not beyond.any() or not self.overflows:
+            return np.zeros(found.shape, bool)
+        self.chances[title] = TOO_LARGE
+        return beyond
 
     def _is_chance(self, prefix: str, name: str, found: Array, wanted: Array) -> Array:
         """Whether the last bits of a value decide each element of a tensor.
@@ -305,7 +338,7 @@ class Point:
             moves = [np.abs(each[bool(prefix)][name] - wanted) for each in self._shaken]
         chance = np.isfinite(off) & (off > 0) & (np.max(moves, axis=0) >= off / 4)
         if chance.any():
-            self.chances.add(f"{prefix}{name}")
+            self.chances[f"{prefix}{name}"] = BY_CHANCE
         return chance
 
     @cached_property
@@ -315,12 +348,11 @@ class Point:
 
     def shake(self, number: int) -> tuple[Arrays, Arrays]:
         """Outputs and gradients of one such run."""
+        return self._run_again(shaking(np.random.default_rng((self.draw + 6, number))))
+
+    def _run_again(self, arithmetic: NumberSystem) -> tuple[Arrays, Arrays]:
         interpreter = Interpreter(
-            self.program,
-            self.params,
-            self.seed,
-            arithmetic=shaking(np.random.default_rng((self.draw + 6, number))),
-            traces=self.bodies,
+            self.program, self.params, self.seed, arithmetic=arithmetic, traces=self.bodies
         )
         outputs, record = interpreter.forward(self.exact)
         return outputs, interpreter.backward(record, self.cotangents)

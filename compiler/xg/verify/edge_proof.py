@@ -289,21 +289,25 @@ class _Trial:
         for form in self.forms if forms is None else forms:
             if form.has(point.dtype):
                 self.note(point, form.name, self.mismatch(point, form))
-        for name in sorted(point.chances):
-            self.left_out[f"{name} at {point.edge}"] = "the last bits of a value decide it"
+        self.note_chances(point)
+
+    def note_chances(self, point: Point) -> None:
+        """Name the tensors of a point that no form could be wholly compared with."""
+        for name, reason in sorted(point.chances.items()):
+            self.left_out[f"{name} at {point.edge}"] = reason
 
     def has_values(self, point: Point) -> bool:
         """Whether the interpreter gives numbers at a point; if not, the edge is left out."""
         try:
             undefined = point.undefined_output
-            gradient = None if undefined else point.undefined_gradient
+            gradients = [] if undefined else point.undefined_gradients
         except (ArithmeticError, LookupError, ValueError) as error:
             self.note(point, "the interpreter", Mismatch("", f"stops: {_error_line(error)}"))
             return False
         if undefined is not None:
             self.left_out[point.edge] = _explain_nan(point, undefined)
             return False
-        if gradient is not None:
+        for gradient in gradients:
             self.left_out[f"d{gradient} at {point.edge}"] = "it is not finite there"
         self.tried[point.edge] = None
         return True
@@ -476,6 +480,8 @@ def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
                 if mismatch is None:
                     break
             trial.note(draws[-1], form.name, mismatch)
+        for point in draws:
+            trial.note_chances(point)
 
 
 def _try_steps(trial: _Trial, base: Point, program: Program, backends: Sequence[str]) -> None:
@@ -558,7 +564,7 @@ class _RankTrial:
     def hold(self, programs: Prepared, points: Sequence[Point]) -> None:
         """Compare ranks with one device at points of one edge, until they differ."""
         for point in points:
-            if point.undefined_output is not None or point.undefined_gradient is not None:
+            if point.undefined_output is not None or point.undefined_gradients:
                 if point.edge not in self.tried:
                     self.left_out[point.edge] = "a result or a gradient is not finite there"
                 continue

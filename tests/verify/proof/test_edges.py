@@ -144,3 +144,43 @@ def test_sums_of_short_numbers_are_the_same_in_any_order() -> None:
     assert np.array_equal(outputs["Y"], point.expected.outputs["Y"])
     assert point.compare({"Y": outputs["Y"] + (outputs["Y"] == 0)}, gradients)
     assert not point.chances
+
+
+TOO_LARGE = {  # a formula, and the tensors that float16 has no numbers for
+    "x*1000000": ["Y", "dX"],
+    "exp(20*x)": ["Y", "dX"],
+    "x*1000/1000": [],
+    "tanh(x*1000000)": [],
+}
+
+
+@pytest.mark.parametrize("formula", TOO_LARGE)
+def test_numbers_too_large_for_a_type_are_named(formula: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.xg"
+    path.write_text(
+        f"dim B, D\nop f(x) = {formula}\nblock F(X [B, D]) -> Y [B, D] {{ X -> f : Y }}"
+    )
+    edges = _edges(path, "F", {"B": 8, "D": 8})
+    assert edges.passed, edges.disagreements
+    reason = "the type has no number that large"
+    assert [name for name, why in edges.left_out.items() if why == reason] == [
+        f"{name} at float16" for name in TOO_LARGE[formula]
+    ]
+
+
+@pytest.mark.parametrize("found", [np.inf, np.nan, -np.inf])
+def test_an_infinity_is_found_in_a_type_that_has_the_number(found: float) -> None:
+    text = "dim B, D\nop f(x) = x*100\nblock F(X [B, D]) -> Y [B, D] { X -> f : Y }\n"
+    point = point_at(xg.compile(source=text, sizes={"B": 2, "D": 3}).graphs, 0).rounded("float16")
+    expected = {name: x.astype(np.float16) for name, x in point.expected.outputs.items()}
+    gradients = {name: x.astype(np.float16) for name, x in point.expected.gradients.items()}
+    assert point.compare(expected, gradients) is None
+    assert point.compare({"Y": np.full((2, 3), found, np.float16)}, gradients)
+
+
+def test_every_gradient_that_is_not_finite_is_named() -> None:
+    text = "dim B\nop f(x, y) = sqrt(x) + log(y)\nblock F(x, y [B]) -> z [B] { f(x, y) : z }\n"
+    point = point_at(xg.compile(source=text, sizes={"B": 2}).graphs, 0)
+    point = replace(point, inputs={"x": np.zeros(2), "y": np.array([0.0, 1.0])})
+    with np.errstate(all="ignore"):
+        assert point.undefined_gradients == ["x", "y"]
