@@ -68,7 +68,7 @@ CASES = {
     "over in a chain": (
         "", "F(x, z [B, D]) -> y [B, D] {\n    x -> tanh -> /<-z : y\n}", "-> /<-z"
     ),
-    "a half": ("", "F(x [B, D]) -> y [B, D] {\n    x -> /2 : y\n}", "x -> /2"),
+    "a half": ("", "F(x [B, D]) -> y [B, D] {\n    x -> /2 : y\n}", "-> /2"),
     "a product as an operand": (
         "", "F(x [B, D]) -> y [B, D] {\n    param U [D, D]\n    x -> ⊕<-(x @ U) : y\n}", "(x @ U)"
     ),
@@ -88,10 +88,10 @@ CASES = {
     "equal axes in another order": ("", "F(x [S, S, D]) -> y [S, D, S] {\n    x -> T : y\n}", "T"),
     "times a number": ("", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> *0.5 : y\n}", "-> *0.5"),
     "over a root": (
-        "", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> /sqrt(D) : y\n}", "x -> tanh -> /sqrt(D)"
+        "", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> /sqrt(D) : y\n}", "-> /sqrt(D)"
     ),
     "over a dim": (
-        "", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> / D : y\n}", "x -> tanh -> / D"
+        "", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> / D : y\n}", "-> / D"
     ),
     "a list of values": (
         "", "F(x [B, D]) -> y [B, 2*D] {\n    [x, x] -> C : y\n}", "[x, x] -> C : y"
@@ -110,9 +110,6 @@ CASES = {
     ),
     "a size behind a colon": (
         "", "F(x [B]) -> y [B, D] {\n    x -> BC[b -> b, d:D] : y\n}", "d:D"
-    ),
-    "a word in quotes": (
-        "", 'F(x, t [B, D]) -> y [] {\n    x -> BCE("logits")<-t : y\n}', '"logits"'
     ),
     "a row with a letter": (
         "block G(x [B, D]) -> y [B, D] {\n    x -> tanh : y\n}\n",
@@ -167,21 +164,8 @@ CASES = {
     "a sum of calls": (
         "", "F(x, z [B, D]) -> y [B, D] {\n    ReLU(x) + ReLU(z) : y\n}", "ReLU(x) + ReLU(z) : y"
     ),
-    "a count over a size": (
-        "op floats(i [..] in N) = float(i)",
-        "F(x [B]) -> y [B] {\n    floats(x)/B : y\n}".replace("x [B]", "x [B] in 4"),
-        "floats(x)/B : y",
-    ),
-    "values in brackets": (
-        "", "F(x, z [B, D]) -> y [B, 2*D] {\n    C[x, z] : y\n}", "C[x, z] : y"
-    ),
     "values in parentheses": (
         "", "F(x, z [B, D]) -> y [B, 2*D] {\n    (x, z) -> C : y\n}", "(x, z) -> C : y"
-    ),
-    "a product as a function": (
-        "",
-        "F(x [B, D]) -> y [B, D] {\n    param W [D, D]\n    x -> ⊕<-•(x, W) : y\n}",
-        "•(x, W)",
     ),
     "a product beside a sum": (
         "",
@@ -200,7 +184,7 @@ CASES = {
     ),
     "a loop of Python": (
         CELL, "F(X [B, S, D]) -> Y [B, S, D] {\n    X -> C for i in range(S) : Y\n}",
-        "-> C for i in range(S)",
+        "C for i in range(S)",
     ),
     "a loop reversed": (
         CELL, "F(X [B, S, D]) -> Y [B, S, D] {\n    X -> C over reversed(S) : Y\n}",
@@ -208,12 +192,6 @@ CASES = {
     ),
     "a loop with a sign": (
         CELL, "F(X [B, S, D]) -> Y [B, S, D] {\n    X -> C over -S : Y\n}", "over -S"
-    ),
-    "a colon behind next": ("", CELL.strip()[6:].replace("next h = y", "next h : y"), "next h : y"),
-    "results behind an arrow": (
-        "",
-        "F(x [B, 4]) -> y [B, 2], z [B, 2] in 4 {\n    x -> topk(2) -> y, z\n}",
-        "-> y, z",
     ),
     "a formula among peers": (
         "", "F(x, z [B, D]) -> y [B, D] {\n    z + 0.5*x : y\n}", "z + 0.5*x : y"
@@ -223,9 +201,6 @@ CASES = {
     ),
     "ones of torch": (
         "", "F(x [B, D]) -> y [B, D] {\n    p = ones[B, D]\n    x -> ⊕<-p : y\n}", "p = ones[B, D]"
-    ),
-    "a comma before a shape": (
-        "", "F(x, [B, D]) -> y [B, D] {\n    x -> tanh : y\n}", "x, [B, D]"
     ),
     "a number added": ("", "F(x [B, D]) -> y [B, D] {\n    x -> + 1 : y\n}", "-> + 1"),
     "a number in front": (

@@ -156,7 +156,7 @@ def test_the_invisible_characters_are_those_of_unicode() -> None:
         (b"dim\n" * (MUCH // 4), "XG0110"),
         (b"option " + b"a" * (MUCH - 14) + b" = b, c", "XG0009"),
         (BLANK + b"block A(X []) -> Y [] {\n X -> LN if a : Y\n}", "XG0146"),
-        (BLANK + b"block A(X []) -> Y [] {\n X -> /2 : Y\n}", "XG0128"),
+        (BLANK + b"block A(X []) -> Y [] {\n X -> /2 : Y\n}", "XG0146"),
         (b"block A(X []) -> Y [] {\n" + BLANK + b" h = X\n}", "XG0119"),
         (b"block A(X []) -> Y [] {\n h = X\n" + BLANK + b"}", "XG0119"),
     ],

@@ -14,7 +14,7 @@ PARSE = (
 )
 COSTLY = {
     *("numpy", "importlib.resources", "lark.tools", "xg_grammar.build"),
-    *("xg.syntax.recovery", "xg.syntax.known_errors"),
+    *("xg.syntax.recovery", "xg.syntax.hints"),
 }
 
 

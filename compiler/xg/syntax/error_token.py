@@ -17,6 +17,7 @@ from xg.syntax.tokens import Token
 from xg_grammar import literals
 
 NEAR: Final = 300  # characters at either side of a token that are looked at, at most
+_ABOVE: Final = 4_000  # characters of a block that are looked at for shapes, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,9 @@ class Stop:
         return native(self.here.text)
 
     @property
-    def line(self) -> tuple[str, str]:
-        """Return the text of the line before the token, and the text after it."""
-        text, start = self.source.line_text(self.here.line), self.here.column - 1
-        return text[:start].strip(), text[start + len(self.here.text) :].partition("#")[0].strip()
+    def word(self) -> str:
+        """The kind of the line's first token, or "" if the token is the first."""
+        return self.statement.type if self.statement else ""
 
     @property
     def near(self) -> tuple[str, str]:
@@ -68,7 +68,19 @@ class Stop:
         """
         text, start = self.source.text, self.token.start
         front = text[max(0, start - NEAR) : start].rpartition("\n")[2]
-        return front, re.split(r"[\n#]", text[start : start + NEAR], maxsplit=1)[0]
+        return front.lstrip(), re.split(r"[\n#]", text[start : start + NEAR], maxsplit=1)[0]
+
+    @property
+    def line(self) -> tuple[str, str]:
+        """The text of the line before the token, and the text after it."""
+        front, behind = self.near
+        return front.rstrip(), behind[len(self.here.text) :].strip()
+
+    @property
+    def above(self) -> str:
+        """The text of the block above the token, as far as shapes are looked for there."""
+        text = self.source.text[max(0, self.token.start - _ABOVE) : self.token.start]
+        return text[max(0, text.rfind("\nblock")) :]
 
     def span(self, token: Token) -> Span:
         """The place of a token nearby."""

@@ -1,6 +1,6 @@
 """Translate formulas, conditions, guards and signs of other languages into the notation.
 
-Imported only when a file has an error.
+Python's own parser reads the formula. Imported only when a file has an error.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from xg.diagnostics.diagnostic import Span
 from xg.syntax.spelling import FOREIGN, GREEK, SPELLED_OUT, native
 
 READ_AT_MOST: Final = 200  # characters: a help of more is not read, and a tree of more is deep
+_NEAR: Final = 200  # characters at either side of a sign that are looked at, at most
+_ABOVE: Final = 4_000  # characters above a sign that are looked at for a declaration
 _SPELLED: Final = str.maketrans(SPELLED_OUT)
 _SOURCES: Final = {
     **dict.fromkeys(("randn", "normal"), "normal[{}](1)"),
@@ -45,76 +47,199 @@ OPERATORS: Final = {
 _FUNCTIONS: Final = ("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "abs", "max", "min")
 
 
-class _NoChain(Exception):
-    """A formula that is not made of steps with tensors alone."""
+class _Untranslated(Exception):
+    """A formula that has no counterpart in the notation."""
 
 
-Axes = Mapping[str, int]  # how many axes names have, where that is known
+def _parse_python(text: str) -> ast.expr:
+    if len(text) > READ_AT_MOST:
+        raise _Untranslated
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python, about strings and signs in the text
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _Untranslated from None
+
+
+def _parse_formula(text: str) -> ast.expr:
+    return _parse_python(_TRANSPOSED.sub(".T", text.strip()).translate(_SIGNS))
+
+
+# ---- shapes that a text gives --------------------------------------------------------------------
+
+
 Shapes = Mapping[str, str]  # the axes of names as a text writes them
+_LISTED: Final = re.compile(r"(\w+)\s*(\[[^\]\n]{0,200}\]|,)?")
 
 
-def as_chain(text: str, axes: Axes | None = None) -> str | None:
+def shapes_written(text: str) -> Shapes:
+    """Return the axes of each name whose shape a text gives, spelled like in the text.
+
+    >>> shapes_written("param x, z [B, D], s []")
+    {'x': 'B, D', 'z': 'B, D', 's': ''}
+    """
+    shapes: dict[str, str] = {}
+    names: list[str] = []
+    for found in _LISTED.finditer(text):
+        name, behind = found[1], found[2] or ""
+        names.append(name)
+        if behind == ",":
+            continue
+        if behind:
+            shapes = dict.fromkeys(names, behind[1:-1]) | shapes  # the first is the declaration
+        names = []
+    return shapes
+
+
+def count_axes(shapes: Shapes, name: str) -> int | None:
+    """How many axes a name has, or None if that is unknown."""
+    shape = shapes.get(name)
+    return None if shape is None else shape.count(",") + bool(shape.strip())
+
+
+# ---- chains --------------------------------------------------------------------------------------
+
+
+def as_chain(text: str, shapes: Shapes | None = None) -> str | None:
     """Return the chain that computes a formula, without a name for its result, or None.
 
     An operand with fewer axes than what it is added to is repeated.
 
     >>> as_chain("relu(x @ W.T + b)")
     'x -> •<=T(W) -> ⊕<-b -> ReLU'
-    >>> as_chain("x @ W + b", {"b": 1})
+    >>> as_chain("x @ W + b", {"b": "D"})
     'x -> •<=W -> ⊕<-BC(b)'
     """
     try:
-        return _chain(_parse_python(text), axes or {})
-    except _NoChain:
+        return _chain(_parse_formula(text), shapes or {})
+    except _Untranslated:
         return None
+
+
+def _axes(node: ast.AST, shapes: Shapes) -> int | None:
+    """How many axes a tensor has, a product of matrices two at least; None if that is unknown."""
+    match node:
+        case ast.Name(id=name):
+            return count_axes(shapes, name)
+        case ast.BinOp(left=left, op=ast.MatMult()):
+            return _axes(left, shapes) or 2
+        case ast.BinOp(left=left, right=right):
+            known = [count for count in (_axes(left, shapes), _axes(right, shapes)) if count]
+            return max(known, default=None)
+        case ast.Attribute(value=value, attr="T") | ast.Call(args=[value, *_]):
+            return _axes(value, shapes)
+        case _:
+            return None
+
+
+def _is_fewer(one: ast.AST, other: ast.AST, shapes: Shapes) -> bool:
+    """Whether a name has fewer axes than what it is combined with."""
+    fewer, more = _axes(one, shapes), _axes(other, shapes)
+    return isinstance(one, ast.Name) and None not in (fewer, more) and (fewer or 0) < (more or 0)
+
+
+def _chain(node: ast.AST, shapes: Shapes) -> str:
+    """A tensor as a chain, or as its name."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _INFIX:
+            sign, mixes = _INFIX[type(op)], isinstance(op, ast.Add | ast.Mult)
+            if mixes and _is_fewer(left, right, shapes):
+                left, right = right, left
+            operand = _operand(right, shapes)
+            repeated = mixes and _is_fewer(right, left, shapes)
+            return f"{_chain(left, shapes)} -> {sign}{f'BC({operand})' if repeated else operand}"
+        case ast.Attribute(value=value, attr="T"):
+            return f"{_chain(value, shapes)} -> T"
+        case ast.Call(func=function, args=sizes) if _function_name(function) in _SOURCES:
+            return _SOURCES[_function_name(function)].format(", ".join(map(ast.unparse, sizes)))
+        case ast.Subscript(value=ast.Name(id=name), slice=sizes) if name in _SOURCES:
+            return _SOURCES[name].format(ast.unparse(sizes).strip("()"))
+        case ast.Call(func=function, args=[first, *rest], keywords=keywords):
+            if all(map(_is_last_axis, keywords)):
+                return f"{_chain(first, shapes)} -> {_step(_function_name(function), rest, shapes)}"
+        case _:
+            pass
+    raise _Untranslated
+
+
+def _step(name: str, rest: list[ast.expr], shapes: Shapes) -> str:
+    """A node: its numbers in parentheses, its other operands attached."""
+    if sign := _CALLED.get(name):
+        if len(rest) != 1:
+            raise _Untranslated
+        return f"{sign}{_operand(rest[0], shapes)}"
+    numbers = [each for each in rest if isinstance(each, ast.Constant)]
+    own = f"({', '.join(map(ast.unparse, numbers))})" if numbers else ""
+    attached = (f"<-{_operand(each, shapes)}" for each in rest if each not in numbers)
+    return f"{OPERATORS.get(name.lower(), name)}{own}{''.join(attached)}"
+
+
+def _operand(node: ast.expr, shapes: Shapes) -> str:
+    """An operand: a name, a transpose of one, or a chain in parentheses."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=name), attr="T"):
+            return f"T({name})"
+        case _:
+            chain = _chain(node, shapes)
+            return f"({chain})" if "->" in chain else chain
+
+
+def _function_name(function: ast.expr) -> str:
+    """The function that is called: `torch.relu` is `relu`."""
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            raise _Untranslated
+
+
+def _is_last_axis(keyword: ast.keyword) -> bool:
+    return keyword.arg in ("dim", "axis") and ast.unparse(keyword.value) == "-1"
+
+
+# ---- operators of one's own ----------------------------------------------------------------------
+
+
+_REDUCED: Final = re.compile(r"\b(sum|mean)\(")
 
 
 def as_operator(text: str, shapes: Shapes | None = None) -> tuple[str, str] | None:
     """An operator of one's own that computes a formula of numbers, and the chain with it.
 
-    A sum or a mean without axes is over all that its first name has by `shapes`, or over
-    the last one where these are unknown.
+    A sum or a mean without axes is over all axes of its first name if `shapes` has them, or else
+    over the last one.
 
     >>> as_operator("x**2 - y")
     ('op f(x, y) = x^2 - y', 'x -> f<-y')
     >>> as_operator("-mean(p*log(p))", {"p": "B, D"})
     ('op f(p [B, D]) = -mean[B, D](p * log(p))', 'p -> f')
-    >>> as_operator("mean(x)/a", {"x": "B, S", "a": ""})
-    ('op f(x [B, S], a []) = mean[B, S](x) / a', 'x -> f<-a')
     """
     try:
-        tree = _parse_python(text)
-    except _NoChain:
+        tree = _parse_formula(text)
+    except _Untranslated:
         return None
     names = dict.fromkeys(_names(tree))
     if not names or None in names:
         return None
     first, *others = (str(name) for name in names)
     written = ast.unparse(tree).replace(" ** ", "^")
-    used = "".join(f"<-{name}" for name in others)
-    heads = [first, *others]
+    heads, known = [first, *others], list[str]()
     scalars = {name for name in heads if (shapes or {}).get(name) == ""}
     if _REDUCED.search(written):
         known = [_named_axes((shapes or {}).get(name, "")) or ".., D" for name in heads]
         written = _REDUCED.sub(rf"\1[{known[0].removeprefix('.., ')}](", written)
-    else:
-        known = [".."] * len(heads) if scalars and len(scalars) < len(heads) else []
-    axes = [("" if name in scalars else each) for name, each in zip(heads, known, strict=False)]
+    elif scalars and len(scalars) < len(heads):
+        known = [".."] * len(heads)
+    axes = ["" if name in scalars else each for name, each in zip(heads, known, strict=False)]
     heads = [f"{name} [{each}]" for name, each in zip(heads, axes, strict=False)] or heads
+    used = "".join(f"<-{name}" for name in others)
     defined = f"op f({', '.join(heads)}) = {written}", f"{first} -> f{used}"
     return defined[0].translate(_SPELLED), defined[1].translate(_SPELLED)
-
-
-def _parse_python(text: str) -> ast.expr:
-    if len(text) > READ_AT_MOST:
-        raise _NoChain
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Python, about strings and signs in the text
-            plain = _TRANSPOSED.sub(".T", text.strip())
-            return ast.parse(plain.translate(_SIGNS), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise _NoChain from None
 
 
 def _names(node: ast.AST) -> Iterator[str | None]:
@@ -138,9 +263,6 @@ def _names(node: ast.AST) -> Iterator[str | None]:
             yield None
 
 
-_REDUCED: Final = re.compile(r"\b(sum|mean)\(")
-
-
 def _named_axes(shape: str) -> str:
     """The axes of a shape that an operator's signature may say: names, each once; else ""."""
     axes = [axis.strip() for axis in shape.split(",")]
@@ -148,128 +270,9 @@ def _named_axes(shape: str) -> str:
     return ", ".join(axes) if apart else ""
 
 
-_LISTED: Final = re.compile(r"(\w+)\s*(\[[^\]\n]{0,200}\]|,)?")
+# ---- conditions and choices ----------------------------------------------------------------------
 
 
-def axes_written(text: str) -> Axes:
-    """How many axes each name has whose shape a text gives: `x, z [B, D]`.
-
-    >>> axes_written("param x, z [B, D], s []")
-    {'x': 2, 'z': 2, 's': 0}
-    """
-    shapes = shapes_written(text)
-    return {name: shape.count(",") + bool(shape.strip()) for name, shape in shapes.items()}
-
-
-def shapes_written(text: str) -> Shapes:
-    """Return the axes of each name whose shape a text gives, spelled like in the text."""
-    shapes: dict[str, str] = {}
-    names: list[str] = []
-    for found in _LISTED.finditer(text):
-        name, behind = found[1], found[2] or ""
-        names.append(name)
-        if behind == ",":
-            continue
-        if behind:
-            shapes |= dict.fromkeys(names, behind[1:-1])
-        names = []
-    return shapes
-
-
-def _axes(node: ast.AST, axes: Axes) -> int | None:
-    """How many axes a tensor has, a product of matrices two at least; None if that is unknown."""
-    match node:
-        case ast.Name(id=name):
-            return axes.get(name)
-        case ast.BinOp(left=left, op=ast.MatMult()):
-            return _axes(left, axes) or 2
-        case ast.BinOp(left=left, right=right):
-            known = [count for count in (_axes(left, axes), _axes(right, axes)) if count]
-            return max(known, default=None)
-        case ast.Attribute(value=value, attr="T") | ast.Call(args=[value, *_]):
-            return _axes(value, axes)
-        case _:
-            return None
-
-
-def _is_fewer(one: ast.AST, other: ast.AST, axes: Axes) -> bool:
-    """Whether a name has fewer axes than what it is combined with."""
-    fewer, more = _axes(one, axes), _axes(other, axes)
-    return isinstance(one, ast.Name) and None not in (fewer, more) and (fewer or 0) < (more or 0)
-
-
-def _chain(node: ast.AST, axes: Axes) -> str:
-    """A tensor as a chain, or as its name."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _INFIX:
-            sign, mixes = _INFIX[type(op)], isinstance(op, ast.Add | ast.Mult)
-            if mixes and _is_fewer(left, right, axes):
-                left, right = right, left
-            operand = _operand(right, axes)
-            repeated = mixes and _is_fewer(right, left, axes)
-            return f"{_chain(left, axes)} -> {sign}{f'BC({operand})' if repeated else operand}"
-        case ast.Attribute(value=value, attr="T"):
-            return f"{_chain(value, axes)} -> T"
-        case ast.Call(func=function, args=sizes) if _function_name(function) in _SOURCES:
-            return _SOURCES[_function_name(function)].format(", ".join(map(ast.unparse, sizes)))
-        case ast.Subscript(value=ast.Name(id=name), slice=sizes) if name in _SOURCES:
-            return _SOURCES[name].format(ast.unparse(sizes).strip("()"))
-        case ast.Call(func=function, args=[first, *rest], keywords=keywords):
-            if all(map(_is_last_axis, keywords)):
-                return f"{_chain(first, axes)} -> {_step(_function_name(function), rest, axes)}"
-        case _:
-            pass
-    raise _NoChain
-
-
-def _step(name: str, rest: list[ast.expr], axes: Axes) -> str:
-    """A node: its numbers in parentheses, its other operands attached."""
-    if sign := _CALLED.get(name):
-        if len(rest) != 1:
-            raise _NoChain
-        return f"{sign}{_operand(rest[0], axes)}"
-    numbers = [each for each in rest if isinstance(each, ast.Constant)]
-    own = f"({', '.join(map(ast.unparse, numbers))})" if numbers else ""
-    attached = (f"<-{_operand(each, axes)}" for each in rest if each not in numbers)
-    return f"{OPERATORS.get(name.lower(), name)}{own}{''.join(attached)}"
-
-
-def _operand(node: ast.expr, axes: Axes) -> str:
-    """An operand: a name, a transpose of one, or a chain in parentheses."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name(id=name), attr="T"):
-            return f"T({name})"
-        case _:
-            chain = _chain(node, axes)
-            return f"({chain})" if "->" in chain else chain
-
-
-def _function_name(function: ast.expr) -> str:
-    """The function that is called: `torch.relu` is `relu`."""
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            raise _NoChain
-
-
-def _is_last_axis(keyword: ast.keyword) -> bool:
-    return keyword.arg in ("dim", "axis") and ast.unparse(keyword.value) == "-1"
-
-
-# Conditions and choices as Python and C write them, as the functions that an expression has.
-#
-# Imported only when a file has an error.
-
-
-_LINE: Final = 200  # characters at each side of a sign that are looked at, at most
-_ABOVE: Final = 4_000  # characters above a sign that are looked at for a declaration
-_OPEN, _CLOSE = "([{", ")]}"
-_ASSIGNS: Final = re.compile(r"(?<![=<>!])=(?!=)")
 _AS_PYTHON: Final = (
     (re.compile(r"&&?|∧"), " and "),
     (re.compile(r"\|\|?|∨"), " or "),
@@ -278,154 +281,91 @@ _AS_PYTHON: Final = (
     (re.compile("≤"), "<="),
     (re.compile("≥"), ">="),
     (re.compile("≠"), "!="),
+    (re.compile("←"), "<-"),
+    (re.compile("−"), "-"),
 )
-_TURNED: Final[dict[type[ast.cmpop], str]] = {
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Lt: ">",
-    ast.LtE: ">=",
-}
-_OPPOSITE: Final[dict[type[ast.cmpop], str]] = {
-    ast.Gt: ">=", ast.GtE: ">", ast.Lt: ">=", ast.LtE: ">"
+_OPPOSITE: Final[dict[type[ast.cmpop], ast.cmpop]] = {
+    ast.Gt: ast.LtE(), ast.GtE: ast.Lt(), ast.Lt: ast.GtE(), ast.LtE: ast.Gt(),
 }  # fmt: skip
 
 
-class _NoExpression(Exception):
-    """A text that Python does not read either."""
-
-
 def as_expression(text: str) -> str | None:
-    """An expression with the functions of the language; None where it is read by no rule of these.
+    """An expression with the functions of the language; None if Python can't read the text.
 
     >>> as_expression("x > 0 ? x : 0.1*x")
     'select(x > 0, x, 0.1*x)'
-    >>> as_expression("(x > 1) && (0 > x)")
+    >>> as_expression("(x > 1) && (x < 0)")
     'and(x > 1, 0 > x)'
     >>> as_expression("not x > 0")
     '0 >= x'
     """
-    if len(text) > _LINE or ("not " in text and re.search(r"[&|~!]", text)):
-        return None
+    for pattern, word in _AS_PYTHON:
+        text = pattern.sub(word, text)
+    choice = re.fullmatch(r"([^?]+)\?([^?:]+):([^?:]+)", text)
     try:
-        plain = _chosen(text)
-        for pattern, word in _AS_PYTHON:
-            plain = pattern.sub(word, plain)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Python, about numbers and signs in the text
-            tree = ast.parse(plain.strip(), mode="eval").body
-        written = _Writer(plain.strip()).written(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, _NoExpression):
+        tree = _parse_python(f"({choice[2]}) if {choice[1]} else ({choice[3]})" if choice else text)
+        written = ast.unparse(_Functions().visit(tree))
+        return re.sub(r" (\*|//?) ", r"\1", written.replace(" ** ", "^"))
+    except _Untranslated:
         return None
-    return re.sub(r"\s*\*\*\s*", "^", written)
 
 
-def _chosen(text: str) -> str:
-    """A text with `A ? B : C` as Python has it, `B if A else C`."""
-    mark = next(_outside(text, "?"), None)
-    if mark is None:
-        return text
-    colon = next((place for place in _outside(text, ":") if place > mark), None)
-    if colon is None:
-        raise _NoExpression
-    condition, first = text[:mark].strip(), text[mark + 1 : colon].strip()
-    return f"({first}) if ({condition}) else ({_chosen(text[colon + 1 :].strip())})"
+class _Functions(ast.NodeTransformer):
+    """Write conditions and choices as calls, and comparisons with `>` and `>=`."""
 
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """Nest calls of `and` or `or`."""
+        name = "and" if isinstance(node.op, ast.And) else "or"
+        return _nested(name, [self.visit(value) for value in node.values])
 
-def _outside(text: str, sign: str) -> Iterator[int]:
-    """The places of a sign outside of brackets."""
-    depth = 0
-    for place, char in enumerate(text):
-        depth += (char in _OPEN) - (char in _CLOSE)
-        if char == sign and depth == 0:
-            yield place
-
-
-class _Writer:
-    """Writes a tree of Python with the author's own text where nothing is changed."""
-
-    def __init__(self, text: str) -> None:
-        self._data = text.encode()
-
-    def written(self, node: ast.expr) -> str:
-        """A part of the tree."""
-        match node:
-            case ast.BoolOp(op=op, values=values):
-                name = "and" if isinstance(op, ast.And) else "or"
-                return _nest_calls(name, [self.written(value) for value in values])
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return self._negate(operand)
-            case ast.IfExp(test=test, body=body, orelse=other):
-                return f"select({', '.join(map(self.written, (test, body, other)))})"
-            case ast.Compare(left=left, ops=ops, comparators=others):
-                sides = [self.written(each) for each in (left, *others)]
-                pairs = zip(sides, ops, sides[1:], strict=False)
-                return _nest_calls("and", [_spell_comparison(*pair) for pair in pairs])
-            case _:
-                return self._as_it_is(node)
-
-    def _negate(self, node: ast.expr) -> str:
-        match node:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """Reverse a comparison after `not`."""
+        if not isinstance(node.op, ast.Not):
+            return self.generic_visit(node)
+        match node.operand:
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPPOSITE:
-                first, second = self.written(left), self.written(right)
-                if isinstance(op, ast.Gt | ast.GtE):
-                    first, second = second, first
-                return f"{first} {_OPPOSITE[type(op)]} {second}"
-            case _:
-                return f"select({self.written(node)}, 0, 1)"
+                return self.visit(ast.Compare(left, [_OPPOSITE[type(op)]], [right]))
+            case operand:
+                return _call("select", self.visit(operand), ast.Constant(0), ast.Constant(1))
 
-    def _as_it_is(self, node: ast.expr) -> str:
-        """The author's text, but for the conditions in it."""
-        begin, end = node.col_offset, node.end_col_offset or 0
-        done, pieces = begin, list[str]()
-        for inner in _conditions(node):
-            start, stop = inner.col_offset, inner.end_col_offset or 0
-            written = self.written(inner)
-            if "(" in written and self._in_own_parentheses(start, stop):
-                start, stop = start - 1, stop + 1
-            pieces += [self._data[done:start].decode(), written]
-            done = stop
-        return "".join([*pieces, self._data[done:end].decode()])
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """Write `a if c else b` as a call of `select`."""
+        return _call("select", *map(self.visit, (node.test, node.body, node.orelse)))
 
-    def _in_own_parentheses(self, start: int, stop: int) -> bool:
-        """Whether parentheses around a part belong to it, and to no call."""
-        around = self._data[start - 1 : start] + self._data[stop : stop + 1]
-        before = self._data[: max(0, start - 1)].decode(errors="replace")[-1:]
-        return around == b"()" and not re.match(r"[\w\])]", before)
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """Turn `<` and `<=` round, and join several comparisons."""
+        sides = [self.visit(side) for side in (node.left, *node.comparators)]
+        pairs = zip(sides, node.ops, sides[1:], strict=False)
+        return _nested("and", [_comparison(*pair) for pair in pairs])
 
 
-def _conditions(node: ast.AST) -> Iterator[ast.expr]:
-    """The outermost conditions and choices inside a part, in their order."""
-    for child in ast.iter_child_nodes(node):
-        match child:
-            case ast.BoolOp() | ast.Compare() | ast.IfExp() | ast.UnaryOp(op=ast.Not()):
-                yield child
-            case _:
-                yield from _conditions(child)
-
-
-def _spell_comparison(left: str, op: ast.cmpop, right: str) -> str:
+def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
     match op:
         case ast.Gt() | ast.GtE():
-            return f"{left} {_TURNED[type(op)]} {right}"
-        case ast.Lt() | ast.LtE():
-            return f"{right} {_TURNED[type(op)]} {left}"
+            return ast.Compare(left, [op], [right])
+        case ast.Lt():
+            return ast.Compare(right, [ast.Gt()], [left])
+        case ast.LtE():
+            return ast.Compare(right, [ast.GtE()], [left])
         case ast.Eq():
-            return f"equal({left}, {right})"
+            return _call("equal", left, right)
         case ast.NotEq():
-            return f"or({left} > {right}, {right} > {left})"
+            greater = (ast.Compare(a, [ast.Gt()], [b]) for a, b in ((left, right), (right, left)))
+            return _call("or", *greater)
         case _:
-            raise _NoExpression
+            raise _Untranslated
 
 
-def _nest_calls(name: str, parts: list[str]) -> str:
+def _nested(name: str, parts: list[ast.expr]) -> ast.expr:
     """A function of two operands over several."""
     joined = parts[-1]
     for part in reversed(parts[:-1]):
-        joined = f"{name}({part}, {joined})"
+        joined = _call(name, part, joined)
     return joined
 
 
-# ---- the place of a sign -------------------------------------------------------------------------
+def _call(name: str, *operands: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name), list(operands), [])
 
 
 def in_operator(text: str, place: int) -> bool:
@@ -439,81 +379,80 @@ def expression_around(text: str, start: int, end: int) -> str:
 
     It goes to a comma, to a bracket that is open, or to the `=` of the operator.
     """
-    line = text[max(text.rfind("\n", 0, start) + 1, start - _LINE) : start]
-    depth, begin = 0, 0
-    assigned = [found.start() for found in _ASSIGNS.finditer(line)]
-    for place in range(len(line) - 1, -1, -1):
-        depth += (line[place] in _CLOSE) - (line[place] in _OPEN)
-        if depth < 0 or (depth == 0 and (line[place] == "," or place in assigned)):
-            begin = place + 1
-            break
-    behind = re.split(r"[#\n]|\bwhere\b", text[end : end + _LINE], maxsplit=1)[0]
-    depth, last = 0, len(behind)
-    for place, char in enumerate(behind):
-        depth += (char in _OPEN) - (char in _CLOSE)
+    line = text[max(text.rfind("\n", 0, start) + 1, start - _NEAR) : start]
+    line = re.split(r"(?<![=<>!])=(?!=)|\bwhere\b", line)[-1]
+    behind = re.split(r"[#\n]|\bwhere\b", text[end : end + _NEAR], maxsplit=1)[0]
+    before = _reach(line[::-1], ")]}", "([{")[::-1]
+    return f"{before}{text[start:end]}{_reach(behind, '([{', ')]}')}".strip()
+
+
+def _reach(text: str, opens: str, closes: str) -> str:
+    """The part of a text up to a comma, or to a bracket that closes one outside of it."""
+    depth = 0
+    for place, char in enumerate(text):
+        depth += (char in opens) - (char in closes)
         if depth < 0 or (depth == 0 and char == ","):
-            last = place
-            break
-    return f"{line[begin:]}{text[start:end]}{behind[:last]}".strip()
+            return text[:place]
+    return text
 
 
-# Guards of nodes as other languages have them, in the words of the language.
-#
-# Imported only when a file has an error.
+def turn_comparison(span: Span) -> str:
+    """The help for `<`, `<=` or `<-` between numbers, in the author's own symbols."""
+    text = span.source.text
+    if in_operator(text, span.start):
+        meant = as_expression(expression_around(text, span.start, span.end))
+        return f"turn the comparison round: `{meant or 'b > a`, `b >= a'}`"
+    sign = ">=" if span.text in ("<=", "≤") else ">"
+    left = re.search(r"[\w.]*$", text[max(0, span.start - _NEAR) : span.start].rstrip(" "))
+    right = re.match(r" *([\w.]+)", text[span.end : span.end + _NEAR])
+    value, other = left[0] if left else "", right[1] if right else "…"
+    defined, used = f"op f(x, y) = y {sign} x", f"f<-{other}"
+    if other[0].isdigit():
+        defined, used = f"op f(x) = {other} {sign} x", "f"
+    return f"an operator of yours compares: `{defined}`, and `{value} -> {used}`"
 
 
-ENDS: Final = re.compile(r"->|[:#\n{}]|\bas\b|\bwhere\b")
-_JOINED: Final = re.compile(r"(\|\|?|&&?|,|\bor\b|\band\b|\bif\b)")
+# ---- guards --------------------------------------------------------------------------------------
+
+
+_GUARD_ENDS: Final = re.compile(r"->|[:#\n{}]|\bas\b|\bwhere\b")
 _PART: Final = re.compile(r"(?:(\w+) ?={1,2} ?)?(\w+)")
-_ONE: Final = "a node has one guard, which names one option"
-_ALONE: Final = "a guard is an option and its word, without quotes and parentheses"
-_WORDS: Final = "`|` goes between the words of a guard"
 
 
-class Guard(NamedTuple):
-    """A guard as it is written here, and the rule that another one broke."""
+def as_guard(text: str) -> tuple[str, str] | None:
+    """Rewrite the text after `if` as a guard: the rule that it broke, and the guard; or None.
 
-    reason: str
-    meant: str
-
-
-def guard_behind(text: str) -> Guard | None:
-    """Rewrite the text after `if` as a guard of the language, or return None.
-
-    >>> guard_behind("norm = pre or norm = post -> tanh").meant
+    >>> as_guard("norm = pre or norm = post -> tanh")[1]
     'if norm = pre | post'
-    >>> guard_behind('(norm == "pre") : y').meant
+    >>> as_guard('(norm == "pre") : y')[1]
     'if norm = pre'
-    >>> guard_behind("norm = pre and act = gelu : y").meant
+    >>> as_guard("norm = pre and act = gelu : y")[1]
     'option norm_act = no | yes` and `if norm_act = yes'
     """
-    written = ENDS.split(text, maxsplit=1)[0]
+    written = _GUARD_ENDS.split(text, maxsplit=1)[0]
     plain = re.sub(r"\b(?:in|is)\b", "=", re.sub(r"[\"'()\[\]]", " ", written))
-    parts = _JOINED.split(" ".join(plain.split()))
-    found = [_PART.fullmatch(part.strip()) for part in parts[::2]]
+    parts = re.split(r"\|\|?|&&?|,|\bor\b|\band\b|\bif\b", " ".join(plain.split()))
+    found = [_PART.fullmatch(part.strip()) for part in parts]
     pairs = [(part[1], part[2]) for part in found if part]
     if len(pairs) < len(found) or not pairs[0][0]:
         return None
     options = dict.fromkeys(option for option, _ in pairs if option)
     words = dict.fromkeys(word for _, word in pairs)
-    first = next(iter(options))
-    if len(options) == 1:
-        reason = _WORDS if len(words) > 1 and len(found) > 1 else _ALONE
-        return Guard(reason, f"if {first} = {' | '.join(words)}")
-    both = "_".join(options)
-    return Guard(_ONE, f"option {both} = no | yes` and `if {both} = yes")
+    if len(options) > 1:
+        both = "_".join(options)
+        reason = "a node has one guard, which names one option"
+        return reason, f"option {both} = no | yes` and `if {both} = yes"
+    reason = "a guard is an option and its word, without quotes and parentheses"
+    if len(words) > 1:
+        reason = "`|` goes between the words of a guard"
+    return reason, f"if {pairs[0][0]} = {' | '.join(words)}"
 
 
-# Remarks about signs and letters of other languages that depend on their place: `x²`, `√x`.
-#
-# Imported only when a file has an error.
+# ---- signs and letters whose remark depends on their place: `x²`, `√x` -------------------------
 
 
-_NEAR: Final = 200  # characters at either side of a sign that are looked at, at most
+_POWERS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _LOGIC: Final = ("&", "&&", "?", "!", "~", "¬", "∧", "∨", "≠")
-_TRANSPOSE_SIGNS: Final = ("ᵀ", "⊤", "'")
-_POWERS: Final = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
-_ATOM: Final = r"[\w.]+(?:\([^()\n]{0,100}\))?"
 _COMMANDS: Final = {
     **dict.fromkeys(("cdot", "times", "ast"), "a product is written with `*`"),
     **dict.fromkeys(("to", "rightarrow", "mapsto"), "dataflow is written `->`"),
@@ -525,65 +464,46 @@ _COMMANDS: Final = {
 
 def remark(span: Span) -> str:
     """The remark about a sign where it is; nothing where only the sign itself says more."""
-    text = span.source.text
+    text, sign = span.source.text, span.text
     operator = in_operator(text, span.start)
     front = text[max(0, span.start - _NEAR) : span.start].rpartition("\n")[2]
     behind = text[span.end : span.end + _NEAR].partition("\n")[0]
-    if span.text == "\\":
-        return _command(behind, operator=operator)
-    if span.text == "%":
-        return "no function takes a remainder" if operator else ""
-    if span.text == "∞":
+    if sign == "\\":
+        return _explain_command(behind, operator=operator)
+    if sign == "∞":
         return "write `inf`"
-    if span.text == "√":
-        operand = re.match(rf"\(?\s*({_ATOM})", behind)
-        return f"write `sqrt({operand[1] if operand else '…'})`" if operator else ""
-    if span.text in _TRANSPOSE_SIGNS:
-        return _transpose_hint(span.text, front, operator=operator)
-    if span.text in _LOGIC:
-        return _logic(span, front, behind, operator=operator)
-    return _power(span.text, front, operator=operator)
+    if sign == "√":
+        operand = re.match(r"\(?\s*([\w.]+)", behind)
+        return f"write `sqrt({operand[1] if operand else '…'})`"
+    if sign == "%":
+        return "no function takes a remainder" if operator else ""
+    if sign in _LOGIC:
+        return _explain_logic(span, front, behind, operator=operator)
+    name = re.search(r"(<[-=])?\s*(\w+)\s*\^?\s*$", front)
+    if name and sign in ("ᵀ", "⊤"):
+        return f"write `T({name[2]})`" if name[1] else f"write `{name[2]} -> T`"
+    power = sign.translate(_POWERS)
+    if name is None or not re.fullmatch(r"-?[0-9]+", power) or power == sign:
+        return ""
+    if operator or re.match(r"\s*(?:dim|mesh)\b", front):
+        return f"write `{name[2]}^{power}`"
+    used = f"({name[2]} -> power)" if name[1] else f"{name[2]} -> power"
+    return f"define it: `op power(x) = x^{power}`, and write `{used}`"
 
 
-def _logic(span: Span, front: str, behind: str, *, operator: bool) -> str:
+def _explain_logic(span: Span, front: str, behind: str, *, operator: bool) -> str:
     """Suggest how to write a condition, in an operator or after `if`."""
     if not operator:
         guarded = re.search(r"\bif\b(?!.*(?:\bif\b|->|:))", front)
-        guard = guard_behind(f"{front[guarded.end() :]}{span.text}{behind}") if guarded else None
-        return f"{guard.reason}: write `{guard.meant}`" if guard else ""
+        guard = as_guard(f"{front[guarded.end() :]}{span.text}{behind}") if guarded else None
+        return f"{guard[0]}: write `{guard[1]}`" if guard else ""
     meant = as_expression(expression_around(span.source.text, span.start, span.end))
     if meant is None and span.text == "?":
         return "a choice between two numbers is a function: `select(x > 0, x, 0)`"
     return f"write `{meant}`" if meant else ""
 
 
-def _transpose_hint(sign: str, front: str, *, operator: bool) -> str:
-    """`Wᵀ`, `W^⊤` and `W'` in a chain."""
-    matrix = re.search(r"(<[-=]|^)\s*(\w+)\s*\^?\s*$", front)
-    if operator or matrix is None or "[" in front:
-        return ""
-    if sign == "'" and not re.search(r"(?:@|•)\s*<=[^<]*$", front):
-        return ""  # it is the prime of a name
-    return f"write `T({matrix[2]})`" if matrix[1] else f"write `{matrix[2]} -> T`"
-
-
-def _power(letters: str, front: str, *, operator: bool) -> str:
-    """`x²`."""
-    base = re.search(r"(\w+)$", front)
-    if base is None or not set(letters) <= _POWERS.keys():
-        return ""
-    power = "".join(_POWERS[letter] for letter in letters)
-    if operator or re.match(r"\s*(?:dim|mesh)\b", front):
-        return f"write `{base[1]}^{power}`"
-    begun = re.search(r"(<[-=]|^|->|,)\s*\w+$", front)
-    if begun is None or "[" in front:
-        return ""
-    used = f"{base[1]} -> power"
-    used = f"({used})" if begun[1][:1] == "<" else used
-    return f"define it: `op power(x) = x^{power}`, and write `{used}`"
-
-
-def _command(behind: str, *, operator: bool) -> str:
+def _explain_command(behind: str, *, operator: bool) -> str:
     r"""Suggest what to write for a LaTeX command: a Greek letter, a root or a fraction."""
     name = re.match(r"[A-Za-z]+", behind)
     if name is None:

@@ -31,7 +31,6 @@ from xg.syntax.spelling import (
     TURNED,
     Meant,
     division_at,
-    turned_round,
 )
 from xg_grammar import literals, patterns
 
@@ -178,7 +177,9 @@ def _repair_text(found: Span, group: str) -> tuple[Problem, str]:
         meant = FOREIGN[found.text]
     sign, said = "" if found.text in REPHRASED else meant.kind, meant.said
     if found.text in TURNED:
-        said = turned_round(found.source.text, found.start, found.end)
+        from xg.syntax.formulas import turn_comparison  # only this error pays for it
+
+        said = turn_comparison(found)
     return ForeignSpelling(found, said, sign), meant.kind
 
 

@@ -1,0 +1,368 @@
+"""A program's arrays at one edge, what the interpreter makes of them, and whether a form agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.functions import FUNCTIONS
+from xg.ir.graph import Apply, IRProgram
+from xg.ir.parameters import frozen_paths
+from xg.ir.prim import Expr
+from xg.ir.scalar import Scalar
+from xg.verify.domains import ranges_of
+from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem, Stopped
+from xg.verify.reference.interpret import BodyCache, Interpreter, Record
+from xg_runtime.module import Array, Arrays
+
+CLOSE: Final = 1e-9  # of float64, of an element and of the largest in its array
+LEFT: Final = 1e-12  # of float64, of the largest in all arrays: what cancels leaves rounding
+LEVELS: Final = (-1.0, 0.0, 1.0)  # that meet each other, and most kinks
+LARGEST_KINK: Final = 100.0  # beyond it is a guard against overflow
+KINKS: Final = frozenset({"maximum", "minimum", "gt", "ge", "eq"})
+HALVES: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}  # half the last bit
+ROUNDINGS: Final = 64.0  # so many of them may add up in a program
+CANCELED: Final = 8.0  # so many of the largest element's are left where terms cancel to nearly 0
+SPREADS: Final = 16.0  # so many times as far as rounded arguments move a result
+SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
+SHAKES: Final = 3
+# The primitives that round, and that other code may compute in another order.
+ROUNDING: Final = frozenset({"contract", "sum", "mean", "div", "pow", *FUNCTIONS})
+
+
+class Passes(Protocol):
+    """A program on arrays: its forward and its backward pass."""
+
+    def forward(
+        self, params: Arrays, inputs: Arrays, *, seed: int | None = None
+    ) -> tuple[Arrays, Any]:
+        """Return outputs and what `backward` needs."""
+        ...
+
+    def backward(self, params: Arrays, saved: Any, d_outputs: Arrays) -> Arrays:  # noqa: ANN401
+        """Return the gradients of parameters and float inputs."""
+        ...
+
+
+class Mismatch(NamedTuple):
+    """A tensor in which a form is wrong: an element and both numbers, or `what` is wrong."""
+
+    tensor: str
+    what: str = ""
+    place: tuple[int, ...] = ()
+    found: float = 0.0
+    expected: float = 0.0
+
+    def __str__(self) -> str:
+        if self.what:
+            return f"{self.tensor} {self.what}" if self.tensor else self.what
+        at = f"[{', '.join(map(str, self.place))}]" if self.place else ""
+        return f"{self.tensor}{at} = {self.found:.17g}, the interpreter has {self.expected:.17g}"
+
+
+class Expectation(NamedTuple):
+    """The outputs and gradients of the interpreter, and how far each may be off."""
+
+    outputs: Arrays
+    gradients: Arrays
+    spread: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Arrays of a program at one edge; all its sizes have numbers.
+
+    `seed` draws dropout, `draw` the cotangents; `lacking` leaves the first of several out, which
+    then is zero. `dtype` is the type that floats are computed in: float64 if it is None.
+    `chances` collects the gradients that were not compared, because rounding decides them.
+    """
+
+    edge: str
+    program: IRProgram
+    params: Arrays
+    inputs: Arrays
+    seed: int | None = None
+    draw: int = 0
+    lacking: bool = False
+    dtype: str | None = None
+    bodies: BodyCache = field(default_factory=BodyCache, repr=False)
+    chances: set[str] = field(default_factory=set[str], compare=False, repr=False)
+
+    def tied(self, number: int = 0) -> Point:
+        """The same with numbers of a few levels, so that many are equal and many are zero.
+
+        The constants that the program compares with are among them.
+        """
+        random = np.random.default_rng((self.draw + 1, number))
+        levels = sorted({*LEVELS, *_compared_with(self.program)})
+
+        def level(x: Array) -> Array:
+            return random.choice(levels, x.shape)
+
+        return self._map_floats("ties", level)
+
+    def zeros(self) -> Point:
+        """The same with nothing but zeros."""
+        return replace(self._map_floats("zeros", np.zeros_like), lacking=True)
+
+    def rounded(self, dtype: str) -> Point:
+        """The same in a type with fewer bits, which holds all of its numbers exactly."""
+
+        def rounded(x: Array) -> Array:
+            return round_to(x, dtype)
+
+        return replace(self._map_floats(dtype, rounded), dtype=dtype)
+
+    def with_largest_integers(self) -> Point:
+        """The same with integers at both ends of their ranges, most of them next to the upper."""
+        random = np.random.default_rng(self.draw + 5)
+        inputs = dict(self.inputs)
+        for name, below in ranges_of(self.program).items():
+            ends = [n for n in (0, below - 2, below - 1, below - 1) if n >= 0]
+            inputs[name] = random.choice(ends, inputs[name].shape)
+        return replace(self, inputs=inputs)
+
+    def with_integers(self, dtype: str, edge: str = "") -> Point:
+        """The same with integers of a type; what is expected stays."""
+        inputs = {n: x if x.dtype.kind == "f" else x.astype(dtype) for n, x in self.inputs.items()}
+        point = replace(self, edge=edge or dtype, inputs=inputs)
+        vars(point).update(expected=self.expected, cotangents=self.cotangents)
+        return point
+
+    def _map_floats(self, edge: str, move: Callable[[Array], Array]) -> Point:
+        """The same with all floats moved; a variance among the parameters stays positive."""
+        statistics = frozen_paths(self.program)
+
+        def moved(name: str, x: Array) -> Array:
+            if x.dtype.kind != "f":
+                return x
+            return abs(move(x)) if name in statistics else move(x)
+
+        params = {name: moved(name, x) for name, x in self.params.items()}
+        inputs = {name: moved(name, x) for name, x in self.inputs.items()}
+        return replace(self, edge=edge, params=params, inputs=inputs)
+
+    # ---- the interpreter ------------------------------------------------------------------------
+
+    @property
+    def exact(self) -> Arrays:
+        """The inputs with integers of 64 bits, as the interpreter takes them."""
+        return {
+            name: x if x.dtype.kind == "f" else x.astype(np.int64)
+            for name, x in self.inputs.items()
+        }
+
+    def interpret(
+        self, stopped: Stopped | None = None, moved: Arrays | None = None
+    ) -> tuple[Arrays, Record, Interpreter]:
+        """Run the interpreter forward; `moved` are arrays in the place of some."""
+        arrays = {**self.params, **self.exact, **(moved or {})}
+        params = {name: arrays[name] for name in self.params}
+        interpreter = Interpreter(
+            self.program, params, self.seed, traces=self.bodies, stopped=stopped
+        )
+        outputs, record = interpreter.forward({name: arrays[name] for name in self.inputs})
+        return outputs, record, interpreter
+
+    @cached_property
+    def _run(self) -> tuple[Arrays, Record, Interpreter]:
+        return self.interpret()
+
+    @cached_property
+    def cotangents(self) -> Arrays:
+        """A random cotangent of each float output."""
+        random = np.random.default_rng(self.draw + 2)
+        outputs = self._run[0]
+        names = [name for name, x in outputs.items() if x.dtype.kind == "f"]
+        names = names[1:] if self.lacking and len(names) > 1 else names
+        drawn = {name: random.standard_normal(outputs[name].shape) for name in names}
+        return drawn if self.dtype is None else _round_arrays(drawn, self.dtype)
+
+    @cached_property
+    def expected(self) -> Expectation:
+        """Outputs and gradients of the interpreter, and how far rounding moves them."""
+        outputs, record, interpreter = self._run
+        gradients = interpreter.backward(record, self.cotangents)
+        return Expectation(outputs, gradients, self._spread(outputs, gradients))
+
+    def _spread(self, outputs: Arrays, gradients: Arrays) -> Mapping[str, float]:
+        """How far a result moves if each float moves within its last bit."""
+        if self.dtype is None:
+            return {}
+        random, bit = np.random.default_rng(self.draw + 4), HALVES[self.dtype]
+
+        def moved(x: Array) -> Array:
+            if x.dtype.kind != "f":
+                return x
+            return x * (1 + bit * random.choice((-1.0, 1.0), x.shape))
+
+        arrays = {n: moved(x) for n, x in {**self.params, **self.inputs}.items()}
+        others, record, interpreter = self.interpret(moved=arrays)
+        slopes = interpreter.backward(record, self.cotangents)
+        pairs = {n: (x, others[n]) for n, x in outputs.items()}
+        pairs |= {f"d{n}": (x, slopes[n]) for n, x in gradients.items()}
+        return {name: largest(x - y) for name, (x, y) in pairs.items() if x.dtype.kind == "f"}
+
+    @property
+    def undefined_output(self) -> str | None:
+        """The first output that has no number here; an infinity is one."""
+        outputs = self._run[0].items()
+        return next((n for n, x in outputs if x.dtype.kind == "f" and np.isnan(x).any()), None)
+
+    @property
+    def undefined_gradient(self) -> str | None:
+        """The first gradient that has no finite number here."""
+        gradients = self.expected.gradients.items()
+        return next((name for name, x in gradients if not np.isfinite(x).all()), None)
+
+    # ---- a form ---------------------------------------------------------------------------------
+
+    def check(self, module: Passes) -> Mismatch | None:
+        """How a form differs from the interpreter, or writes into what it is given."""
+        params, inputs, cotangents = (
+            {name: x.copy() for name, x in arrays.items()}
+            for arrays in (self.params, self.inputs, self.cotangents)
+        )
+        outputs, saved = module.forward(dict(params), dict(inputs), seed=self.seed)
+        kept = {name: np.array(x) for name, x in outputs.items()}
+        gradients = module.backward(dict(params), saved, dict(cotangents))
+        for prefix, given, before in (
+            ("", {**params, **inputs}, {**self.params, **self.inputs}),
+            ("d", cotangents, self.cotangents),
+        ):
+            for name, x in given.items():
+                if not np.array_equal(x, before[name], equal_nan=x.dtype.kind == "f"):
+                    what = "is changed: the form writes into what it is given"
+                    return Mismatch(f"{prefix}{name}", what)
+        return self.compare(kept, gradients)
+
+    def compare(self, outputs: Arrays, gradients: Arrays) -> Mismatch | None:
+        """The first tensor that is not the interpreter's."""
+        expected = self.expected
+        for prefix, found, wanted in (
+            ("", outputs, expected.outputs),
+            ("d", gradients, expected.gradients),
+        ):
+            scale = max((largest(x) for x in wanted.values()), default=0.0)
+            for name in dict.fromkeys([*wanted, *found]):
+                if name not in found or name not in wanted:
+                    what = "is missing" if name in wanted else "is not expected"
+                    return Mismatch(f"{prefix}{name}", what)
+                wrong = self._differs(f"{prefix}{name}", found[name], wanted[name], scale)
+                if wrong and not (prefix and self._is_chance(name, wrong)):
+                    return wrong
+        return None
+
+    def _differs(self, name: str, found: Array, wanted: Array, scale: float) -> Mismatch | None:
+        found = np.asarray(found)
+        if found.shape != wanted.shape:
+            return Mismatch(name, f"has shape {list(found.shape)}, not {list(wanted.shape)}")
+        if self.dtype is None:
+            bound = CLOSE * (np.abs(wanted) + largest(wanted)) + LEFT * (1 + scale)
+        else:
+            held = "float32" if self.dtype == "bfloat16" else self.dtype  # NumPy has no bfloat16
+            # torch's kernel of cross-entropy keeps a loss in float32, as autocast does.
+            is_loss = not wanted.ndim and name in self.expected.outputs
+            kept = (held, "float32") if is_loss else (held,)
+            if wanted.dtype.kind == "f" and found.dtype.name not in kept:
+                return Mismatch(name, f"is {found.dtype.name}, not {held}")
+            part = HALVES[self.dtype] * (ROUNDINGS * largest(wanted) + CANCELED * scale)
+            bound = np.full(wanted.shape, part + SPREADS * self._spread_of(name))
+        right = (found == wanted) | ~np.isfinite(wanted)
+        with np.errstate(all="ignore"):
+            right |= np.abs(found.astype(np.float64) - wanted) <= bound
+        if name in self.expected.outputs:  # infinities are values here
+            right &= (found == wanted) | np.isfinite(wanted) | np.isnan(wanted)
+        elif self.dtype is None:  # a slope may be inf in one order of steps, and NaN in another
+            right &= ~(np.isinf(wanted) & np.isfinite(found))
+        if right.all():
+            return None
+        place = tuple(int(n) for n in np.argwhere(~right)[0])
+        return Mismatch(name, "", place, float(found[place]), float(wanted[place]))
+
+    def _is_chance(self, name: str, wrong: Mismatch) -> bool:
+        """Whether the last bits of a value decide an element of a gradient.
+
+        A layer norm of ties may be 0 or 1e-17, and a ReLU behind it then has either slope: no form
+        is wrong. The interpreter finds the other slope itself if what rounds is shaken.
+        """
+        if self.dtype is not None or wrong.what:
+            return False
+        off = abs(wrong.found - wrong.expected)
+        if not np.isfinite(off):
+            return False
+        moved = (abs(x[name][wrong.place] - wrong.expected) for x in self._shaken)
+        if max(moved, default=0.0) < off / 4:
+            return False
+        self.chances.add(name)
+        return True
+
+    @cached_property
+    def _shaken(self) -> list[Arrays]:
+        """The gradients of runs in which everything that rounds is moved in its last bits."""
+        found: list[Arrays] = []
+        for number in range(SHAKES):
+            random = np.random.default_rng((self.draw + 6, number))
+            interpreter = Interpreter(
+                self.program,
+                self.params,
+                self.seed,
+                arithmetic=_shaking(random),
+                traces=self.bodies,
+            )
+            _, record = interpreter.forward(self.exact)
+            found.append(interpreter.backward(record, self.cotangents))
+        return found
+
+    def _spread_of(self, name: str) -> float:
+        return self.expected.spread.get(name, 0.0)
+
+
+def _shaking(random: np.random.Generator) -> NumberSystem:
+    """Floats whose last bits are moved after each primitive that rounds; 0 stays 0."""
+
+    def shaking(meaning: Meaning) -> Meaning:
+        def moved(expr: Expr, context: Context, *args: Array) -> Array:
+            x = meaning(expr, context, *args)
+            if x.dtype.kind != "f":
+                return x
+            return x * (1 + SHAKE * random.uniform(-1.0, 1.0, x.shape))
+
+        return moved
+
+    meanings = {name: shaking(f) if name in ROUNDING else f for name, f in MEANING.items()}
+    return NumberSystem(meanings, np.add)
+
+
+def _compared_with(program: IRProgram) -> Iterator[float]:
+    """The constants that operators compare with: the places of kinks."""
+    for graph in program.graphs.values():
+        for step in graph.steps:
+            bodies = step.body(graph.types).order() if isinstance(step, Apply) else ()
+            for arg in (arg for expr in bodies if expr.prim in KINKS for arg in expr.args):
+                value = arg.attr("value") if arg.prim == "const" else None
+                number = value.constant if isinstance(value, Scalar) else None
+                if number is not None and abs(number) < LARGEST_KINK:
+                    yield float(number)
+
+
+def largest(x: Array) -> float:
+    """The largest finite element of an array; 0 if it has none."""
+    finite = np.abs(x[np.isfinite(x)])
+    return float(finite.max(initial=0))
+
+
+def round_to(x: Array, dtype: str) -> Array:
+    """Convert an array to numbers that a type can represent, and return them as float64."""
+    if dtype != "bfloat16":
+        return x.astype(dtype).astype(np.float64)
+    bits = np.asarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+def _round_arrays(arrays: Arrays, dtype: str) -> Arrays:
+    return {name: round_to(x, dtype) for name, x in arrays.items()}

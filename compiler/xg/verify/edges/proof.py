@@ -1,0 +1,366 @@
+"""Try the edges of a program: every form of its code at each of them, against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Final, cast
+
+import numpy as np
+
+from xg.codegen.backend import FLOATS, Backend, backends, find, named
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.driver import Program
+from xg.ir.graph import Apply, IRProgram
+from xg.ir.prim import RANDOM
+from xg.verify.domains import (
+    DOMAINS,
+    free_axes,
+    ranges_of,
+    refusal,
+    refuse_nan,
+    short,
+)
+from xg.verify.edges.point import Mismatch, Passes, Point
+from xg.verify.edges.steps import STEP, StepTrial
+from xg.verify.reference import interpret
+from xg.verify.reference import random as invented
+from xg.verify.reference.interpret import BodyCache, bind_sizes
+from xg_runtime.errors import RunError
+from xg_runtime.module import Arrays
+
+# The forms of a program: the module of each backend, with kernels and without, run on arrays.
+
+
+@dataclass(frozen=True)
+class Form:
+    """A loaded module, and what it is called in messages; torch's has a model for autograd too."""
+
+    name: str
+    backend: Backend
+    module: ModuleType
+    autograd: bool = False
+    _typed: dict[str | None, Passes] = field(default_factory=dict[str | None, Passes], repr=False)
+
+    def passes(self, point: Point) -> Passes:
+        """Return the forward and backward pass on a point's arrays, in its type of floats."""
+        if self.autograd:
+            model = named("xg.verify.edges.autograd_model:AutogradModel")
+            graphs = point.program
+            inputs = graphs.main.inputs
+            frozen = frozenset(str(value.name) for value in inputs if value.frozen)
+            return cast(Passes, model(self.module, graphs.all_numbers, frozen))
+        if point.dtype not in self._typed:  # one object for all points: JAX compiles for each again
+            passes = cast(Passes, self.backend.on_arrays(self.module, point.dtype))
+            self._typed[point.dtype] = passes
+        return self._typed[point.dtype]
+
+    def has(self, dtype: str | None) -> bool:
+        """Whether it computes in a type of floats."""
+        if dtype is None or self.autograd:
+            return dtype is None
+        return dtype != "bfloat16" or self.backend.runs.half
+
+
+def forms_of(program: Program, backends: Sequence[str]) -> Iterator[Form]:
+    """Every form of a program in these backends: plain, with kernels if it has any, a Model."""
+    for name in backends:
+        backend = find(name)
+        for kernels in (False, True) if backend.parts.kernels else (False,):
+            module = program.load(name, kernels=kernels)
+            title = f"{backend.title} with kernels" if kernels else backend.title
+            yield Form(title, backend, module)
+            if hasattr(module, "Model"):
+                yield Form(f"{title}'s Model under autograd", backend, module, autograd=True)
+
+
+def integer_types(below: int) -> list[str]:
+    """The types that hold all integers below a number, the narrowest first."""
+    held = [] if below > 2 else ["bool"]
+    types = ("uint8", "int8", "int32", "int64")
+    return held + [name for name in types if below - 1 <= np.iinfo(name).max]
+
+
+NARROW: Final = tuple(name for name in FLOATS if name != "float64")
+DRAWS: Final = 3  # few numbers may meet at no kink, or all be stopped by a rectifier
+JIT: Final = "jit"
+LARGEST: Final = "largest integers"
+COMPILED: Final = "jax"  # the library that compiles a module again for each shape and type
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A form that is wrong at an edge, with the numbers of the sizes there."""
+
+    edge: str
+    form: str
+    sizes: Mapping[str, int]
+    mismatch: Mismatch
+
+
+@dataclass(frozen=True)
+class EdgeProof:
+    """The edges that were tried, in which forms, and those that were not, with the reasons."""
+
+    tried: tuple[str, ...]
+    backends: tuple[str, ...]
+    forms: tuple[str, ...]
+    left_out: Mapping[str, str]
+    disagreements: tuple[Disagreement, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every form agrees at every edge."""
+        return not self.disagreements
+
+
+@dataclass(slots=True)
+class _Trial:
+    """The edges of a program as they are tried."""
+
+    forms: Sequence[Form]
+    tried: dict[str, None] = field(default_factory=dict[str, None])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    wrong: dict[tuple[str, str], Disagreement] = field(
+        default_factory=dict[tuple[str, str], Disagreement]
+    )
+
+    def hold(self, point: Point, forms: Iterable[Form] | None = None) -> None:
+        """Check forms at a point at which the program has values."""
+        if not self.has_values(point):
+            return
+        for form in self.forms if forms is None else forms:
+            if form.has(point.dtype):
+                self.note(point, form.name, self.mismatch(point, form))
+        for name in sorted(point.chances):
+            self.left_out[f"d{name} at {point.edge}"] = "the last bits of a value decide it"
+
+    def has_values(self, point: Point) -> bool:
+        """Whether the interpreter gives numbers at a point; if not, the edge is left out."""
+        try:
+            undefined = point.undefined_output
+            gradient = None if undefined else point.undefined_gradient
+        except (ArithmeticError, LookupError, ValueError) as error:
+            self.note(point, "the interpreter", Mismatch("", f"stops: {_error_line(error)}"))
+            return False
+        if undefined is not None:
+            self.left_out[point.edge] = _explain_nan(point, undefined)
+            return False
+        if gradient is not None:
+            self.left_out[f"d{gradient} at {point.edge}"] = "it is not finite there"
+        self.tried[point.edge] = None
+        return True
+
+    def mismatch(self, point: Point, form: Form) -> Mismatch | None:
+        """How a form differs at a point."""
+        try:
+            return point.check(form.passes(point))
+        except Exception as error:  # whatever wrong code does
+            return Mismatch("", f"stops: {_error_line(error)}")
+
+    def note(self, point: Point, form: str, mismatch: Mismatch | None) -> None:
+        """Keep the first difference of a form at an edge."""
+        if mismatch is not None:
+            sizes = dict(sorted(point.program.all_numbers.items()))
+            found = Disagreement(point.edge, form, sizes, mismatch)
+            self.wrong.setdefault((point.edge, form), found)
+
+
+def try_edges(
+    program: Program,
+    sizes: Mapping[str, int],
+    fixed: Iterable[str],
+    seed: int,
+    backends: Sequence[str],
+    domain: str = "",
+    wide: Program | None = None,
+) -> EdgeProof:
+    """Try a program's edges at these sizes; the file or a setting sets the `fixed` ones.
+
+    `domain` is that of the proof: where a logarithm needs inputs above 0 ties are above 0 too.
+    `wide` is the program with larger ranges of integers, if it can have any.
+    """
+    trial = _Trial(tuple(forms_of(program, backends)))
+    graphs = replace(program.graphs, numbers={**program.graphs.numbers, **sizes})
+    base = point_at(graphs, seed, domain)
+    for number in range(DRAWS):
+        trial.hold(_map_to_domain(base.tied(number), domain))
+    trial.hold(base.zeros())
+    _try_witness(trial, base)
+    _try_lengths(trial, base, sizes, free_axes(graphs, fixed), domain)
+    _try_integers(trial, base)
+    _try_largest_integers(trial, base, wide, backends)
+    _try_floats(trial, base, domain)
+    _try_steps(trial, base, program, backends)
+    if any(form.backend.name == COMPILED for form in trial.forms):
+        trial.tried[JIT] = None
+    others = list(_untried_backends(backends))
+    if others:
+        trial.left_out[_join_words(others)] = f"add --against {','.join(others)}"
+    return EdgeProof(
+        tuple(trial.tried),
+        tuple(backends),
+        tuple(form.name for form in trial.forms),
+        trial.left_out,
+        tuple(trial.wrong.values()),
+    )
+
+
+def point_at(program: IRProgram, seed: int, domain: str = "", edge: str = "") -> Point:
+    """Numbers in general position; every size of the program has a number."""
+    params, inputs = interpret.initial(program, seed), invented.inputs(program, seed)
+    return _map_to_domain(Point(edge, program, params, inputs, seed, seed), domain)
+
+
+def _map_to_domain(point: Point, domain: str) -> Point:
+    """A point with inputs in a domain, which leaves what is equal equal."""
+    moved = {n: DOMAINS[domain](x) if x.dtype.kind == "f" else x for n, x in point.inputs.items()}
+    return replace(point, inputs=moved)
+
+
+def _try_witness(trial: _Trial, base: Point) -> None:
+    """Torch's autograd at ties and zeros, where differences say nothing."""
+    if not any(form.autograd for form in trial.forms) or _is_random(base.program):
+        return
+    for point in (*(base.tied(number) for number in range(DRAWS)), base.zeros()):
+        plain = replace(point, seed=None)
+        if plain.undefined_output is None:
+            trial.note(plain, "torch's autograd", compare_with_autograd(plain))
+
+
+def compare_with_autograd(point: Point) -> Mismatch | None:
+    """How torch's autograd differs from the interpreter at a point without dropout."""
+    function = named("xg.verify.edges.autograd_model:autograd")
+    autograd = cast(Callable[..., tuple[Arrays, Arrays]], function)
+    params, inputs = point.params, point.exact
+    sizes = bind_sizes(point.program, {**params, **inputs})
+    outputs, gradients = autograd(point.program, sizes, params, inputs, point.cotangents)
+    frozen = gradients.keys() - point.expected.gradients.keys()  # of which xg takes none
+    return point.compare(outputs, {n: x for n, x in gradients.items() if n not in frozen})
+
+
+def _is_random(program: IRProgram) -> bool:
+    """Return whether a program draws random numbers, for example for dropout."""
+    return any(
+        expr.prim in RANDOM
+        for graph in program.graphs.values()
+        for step in graph.steps
+        if isinstance(step, Apply)
+        for expr in step.body(graph.types).order()
+    )
+
+
+def _try_lengths(
+    trial: _Trial, base: Point, sizes: Mapping[str, int], free: Sequence[str], domain: str
+) -> None:
+    """Axes without positions, and axes of one."""
+    if not free:
+        trial.left_out["lengths 0 and 1"] = "every size has a number in the file or a setting"
+    others = [form for form in trial.forms if form.backend.name != COMPILED]
+    for edge, program in short(base.program, sizes, free):
+        reason = refusal(program)
+        if reason is not None:
+            trial.left_out[edge] = reason
+            continue
+        for draw in range(base.draw, base.draw + DRAWS):
+            forms = trial.forms if draw == base.draw else others
+            trial.hold(point_at(program, draw, domain, edge), forms)
+
+
+def _try_integers(trial: _Trial, base: Point) -> None:
+    """Integers in every type that holds all of them."""
+    below = ranges_of(base.program).values()
+    types = integer_types(max(below)) if below else []
+    if not types or not trial.has_values(replace(base, edge=types[0])):
+        return
+    for dtype in types:
+        compiled = dtype == types[0]  # the narrowest is what wraps first
+        forms = [each for each in trial.forms if compiled or each.backend.name != COMPILED]
+        trial.hold(base.with_integers(dtype), forms)
+
+
+def _try_largest_integers(
+    trial: _Trial, base: Point, wide: Program | None, backends: Sequence[str]
+) -> None:
+    """Integers next to their range's end, in the narrowest type that holds them and in int64."""
+    graphs = base.program
+    if wide is not None:
+        graphs = replace(wide.graphs, numbers={**graphs.numbers, **wide.graphs.all_numbers})
+    below = ranges_of(graphs).values()
+    types = integer_types(max(below)) if below else []
+    bodies = base.bodies if wide is None else BodyCache()
+    point = replace(base, program=graphs, bodies=bodies).with_largest_integers()
+    forms = trial.forms if wide is None else tuple(forms_of(wide, backends))
+    for dtype in dict.fromkeys(types[:1] + types[-1:]):
+        trial.hold(point.with_integers(dtype, LARGEST), forms)
+
+
+def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
+    """Floats of fewer bits, with the results that their rounded numbers have in float64.
+
+    Numbers that nearly tie may fall to either side, so a form is wrong if it is at every draw.
+    """
+    arrays = (*base.params.values(), *base.inputs.values())
+    if all(x.dtype.kind != "f" for x in arrays):
+        return  # no array says in which type to compute
+    for dtype in NARROW:
+        forms = [form for form in trial.forms if form.has(dtype)]
+        draws: list[Point] = []
+        for form in forms:
+            mismatch: Mismatch | None = None
+            for number in range(DRAWS):
+                if number == len(draws):
+                    again = point_at(base.program, base.draw + number, domain)
+                    draws.append(replace(again, bodies=base.bodies).rounded(dtype))
+                point = draws[number]
+                if not trial.has_values(point):
+                    break
+                mismatch = trial.mismatch(point, form)
+                if mismatch is None:
+                    break
+            trial.note(draws[-1], form.name, mismatch)
+
+
+def _try_steps(trial: _Trial, base: Point, program: Program, backends: Sequence[str]) -> None:
+    """The step of generation of a program that has one, with a text in pieces."""
+    step = StepTrial.of(program, base)
+    if step is None:
+        return
+    try:
+        forms = list(step.forms(backends))
+    except DiagnosticError as error:
+        trial.left_out[STEP] = error.diagnostics[0].message
+        return
+    for form in forms:
+        trial.tried[STEP] = None
+        for lengths in step.pieces():
+            point = replace(base, edge=f"{STEP}, in pieces of {', '.join(map(str, lengths))}")
+            try:
+                mismatch = step.check(form, base, lengths)
+            except Exception as error:  # whatever wrong code does
+                mismatch = Mismatch("", f"stops: {_error_line(error)}")
+            trial.note(point, f"{form.name}'s step", mismatch)
+
+
+def _untried_backends(chosen: Sequence[str]) -> Iterator[str]:
+    """The backends that are there and were not asked for."""
+    return (n for n, each in backends().items() if n not in chosen and each.has_library)
+
+
+def _explain_nan(point: Point, output: str) -> str:
+    try:
+        refuse_nan(point.program, point.params, point.exact, point.seed or 0)
+    except RunError as error:
+        return str(error).splitlines()[0]
+    return f"{output} has no number there"
+
+
+def _error_line(error: Exception) -> str:
+    """An error in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def _join_words(names: Sequence[str]) -> str:
+    return " and ".join(names)

@@ -1,0 +1,1 @@
+"""Examples of a file: values recomputed, claims judged."""
