@@ -21,12 +21,12 @@ from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, parse_project, read_project
 from xg.frontend.typed import BlockTypers, Settings, type_project
-from xg.ir.communicators import clashes, differing_orders
 from xg.ir.dim import Dim
 from xg.ir.graph import IRProgram
-from xg.ir.parameters import how_many_params, param_specs, refuse_endless
+from xg.ir.moves import clashes, differing_orders
 from xg.ir.tensor import TensorType, spell_shape
 from xg.ir.verify import BrokenProgram
+from xg.ir.walk import how_many_params, param_specs, refuse_endless
 from xg.packages import service
 from xg.passes.pipelines import (
     BLOCKS,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from xg.cost.report import CostReport, Machine
     from xg.figures import Format, ThemeName
     from xg.figures.model.figure import Figure
-    from xg.ir.plan import Schedule
+    from xg.ir.placement import Schedule
     from xg_runtime.generate import StepModule
     from xg_runtime.module import Module
 

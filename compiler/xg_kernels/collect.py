@@ -30,10 +30,9 @@ from xg.ir.graph import (
     ports,
     stack_along,
 )
-from xg.ir.parameters import moving
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
-from xg.ir.walk import inside, reachable_keys
+from xg.ir.walk import inside, moving, reachable_keys
 
 PRODUCT: Final = "•"
 TOTAL: Final = "sum"

@@ -24,7 +24,7 @@ from xg.codegen.backend import backends, default
 from xg.driver import compile_project
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import Settings
-from xg.ir.parameters import loss_of
+from xg.ir.walk import loss_of
 from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks, select_proofs
 from xg_runtime import arrays

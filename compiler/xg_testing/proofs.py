@@ -14,7 +14,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.examples.binding import bind
 from xg.frontend.project import Project, read_project
-from xg.verify.examples.claim_check import check_document
+from xg.verify.claim_check import check_document
 from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks, select_proofs
 from xg_runtime.errors import XgRuntimeError

@@ -22,7 +22,7 @@ from xg.driver import Program, compile_project
 from xg.figures import dot
 from xg.frontend.project import Project
 from xg.frontend.typed import concerning, root_blocks
-from xg.ir.parameters import join
+from xg.ir.walk import join
 from xg.verify.gradient_proof import sample
 from xg.verify.plan_proof import select_proofs
 from xg_pages.diff.compare import Edge as DiffEdge

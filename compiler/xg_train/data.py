@@ -15,9 +15,9 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, IRProgram, Value
-from xg.ir.parameters import ignored, is_loss, scalars
-from xg.ir.parameters import loss_of as loss_of_graph
-from xg.ir.sizes_from_arrays import sizes_from_arrays
+from xg.ir.size_checks import sizes_from_arrays
+from xg.ir.walk import ignored, is_loss, scalars
+from xg.ir.walk import loss_of as loss_of_graph
 from xg_generate.runs import TrainingSetup
 from xg_runtime import arrays, corpus, dataset_folder, files, shards
 from xg_runtime.batches import ArraySource, TextSource

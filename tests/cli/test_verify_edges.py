@@ -17,8 +17,8 @@ from xg.ir.prim import Expr
 from xg.ir.primitive_gradients import Cotangent, Gate
 from xg.packages import Service
 from xg.packages.errors import NoPackage
-from xg.verify.edges import steps
-from xg.verify.edges.steps import StepForm
+from xg.verify import edge_proof as steps
+from xg.verify.edge_proof import StepForm
 from xg_runtime.module import Arrays
 
 NET = """\

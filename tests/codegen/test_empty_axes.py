@@ -17,7 +17,7 @@ from tier import THOROUGH
 import xg
 from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram
-from xg.ir.known_sizes import carried_symbols
+from xg.ir.size_checks import carried_symbols
 from xg.syntax.parse import parse
 
 HEAD = "dim B, D = 2, K = 3\n\nblock Cell(x [D], f [D]) -> y [{y}] {{\n"

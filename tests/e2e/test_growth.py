@@ -148,6 +148,10 @@ COMMANDS = {
 }
 
 
+# All other commands check, too; the code of NumPy has the walks of that of torch.
+COVERED = () if THOROUGH else ("check", "build numpy")
+
+
 def count_calls(words: list[str]) -> int:
     """The number of function calls that a command makes."""
     profile = cProfile.Profile()
@@ -162,7 +166,8 @@ def count_calls(words: list[str]) -> int:
         (kind, command)
         for kind in LENGTHENED
         for command in COMMANDS
-        if (kind == "plans" or command != "plan")
+        if command not in COVERED
+        and (kind == "plans" or command != "plan")
         and (kind, command) != ("calls", "build svg")  # X reaches all: edges cross ever more
     ],
 )

@@ -15,7 +15,7 @@ from xg.codegen.backend import backends
 from xg.codegen.load import load
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.graph import IRProgram
-from xg.ir.parameters import state_shapes
+from xg.ir.walk import state_shapes
 from xg.passes.pipelines import run
 from xg.passes.rewrites import eliminate_dead
 from xg.verify.reference.interpret import BadInput, Interpreter

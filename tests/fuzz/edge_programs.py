@@ -32,9 +32,26 @@ OPERATORS = {
     "Top": "op Top(x [.., D]) = max[D](x)",
     "Through": "op Through(x, y) = x + stop(y - x)",
     "Even": "op Even(x) = (x*x)^2",
+    "Sign": "op Sign(x) = sign(x)*x",
+    "Part": "op Part(x) = x - floor(2*x)/2",
+    "Whole": "op Whole(x) = round(x)*x + stop(round(x) - x)",
+    "Log": "op Log(x) = log1p(abs(x))",
+    "Decay": "op Decay(x [.., S, D]) = x * 0.9^range[S]",
+    "Runs": "op Runs(x [.., S, D]) = max(cumsum[S](x), x)",
+    "Best": "op Best(x [.., D]) = float(argmax[D](x)) * max[D](x) + logsumexp[D](x)",
+    "Apart": "op Apart(x [B, S, D], y [B, T, D]) -> [B, T, S] = Warm(sum[D](abs(x - y)), 2)\n"
+    "op Warm(x; b = 1) = x*sigmoid(b - x)",
+}
+NEW = {
+    "Sign": "sign",
+    "Part": "floor",
+    "Whole": "round",
+    "Log": "log1p",
+    "softplus": "softplus",
 }
 INTEGERS = ("Off", "Square", "Less")
-UNARY = ("tanh", "ReLU", "sigmoid", "GELU", "SiLU", "scale(-1.5)", "stop", "Abs", "Cap", "Floor")
+KINKED = ("Abs", "Cap", "Floor")
+UNARY = ("tanh", "ReLU", "sigmoid", "GELU", "SiLU", "scale(-1.5)", "stop", *KINKED, *NEW, *NEW)
 BINARY = ("⊕", "⊕", "⊙", "Larger", "Chosen", "Through", "GLU")
 
 
@@ -116,7 +133,7 @@ class _World:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        sizes = {"S": (1, 2, 3, 4, 6), "D": (1, 2, 3), "N": (2, 4, 7, 200)}
+        sizes = {"S": (1, 2, 3, 4, 6), "D": (1, 2, 3), "N": (2, 4, 7, 200), "R": (1, 2, 3)}
         self.numbers = {"B": random.choice((0, 1, 1, 2, 3))}
         self.numbers |= {name: random.choice(each) for name, each in sizes.items()}
         self.formulas: dict[str, int] = {}
@@ -323,7 +340,8 @@ class Author:
         """A function of each number."""
         if x := self.some():
             step = self.random.choice(UNARY)
-            tag = "stops" if step == "stop" else "ties" if step in ("Abs", "Cap", "Floor") else ""
+            tag = "stops" if step == "stop" else "ties" if step in KINKED else ""
+            tag = NEW.get(step, tag)
             self.add(f"{x.name} -> {step}", x.shape, tag)
 
     def binary(self) -> None:
@@ -490,6 +508,9 @@ class Author:
         if first == ("D",):
             axes = ["S"]
         axis = self.random.choice(axes)
+        if part.states and self.random.random() < 0.4:
+            self.rounds(part)
+            return
         shape = ("B", "S", "D") if {"B", "S"} <= {axis, *first} else (axis, *first)
         others = [v.shape for v in part.inputs[1:]]
         taken = [shape, *(self.random.choice((shape, o)) if o == first else o for o in others)]
@@ -497,6 +518,19 @@ class Author:
         operands = [v for each, port in pairs if (v := self.operand(each, port.range))]
         if len(operands) < len(taken):
             return
+        self.loop(part, operands, axis, shape)
+        if not self.world.length(axis):
+            self.world.tags.add("loops over nothing")
+
+    def rounds(self, part: Part) -> None:
+        """Call a block with a state a number of times, over an axis that no operand has."""
+        operands = [v for port in part.inputs if (v := self.operand(port.shape, port.range))]
+        if len(operands) == len(part.inputs):
+            self.loop(part, operands, "R", ("R", *part.inputs[0].shape))
+            self.world.tags.add("numbers of rounds")
+
+    def loop(self, part: Part, operands: Sequence[Value], axis: str, shape: Shape) -> None:
+        """Write a loop, in either order, whose states may begin at values."""
         starts = {state.name: self.operand(state.shape) for state, _ in part.states}
         begins = [f"{n}={v.name}" for n, v in starts.items() if v and self.random.random() < 0.3]
         begin = f"({', '.join(begins)})" if begins else ""
@@ -510,8 +544,6 @@ class Author:
         self.lines.append(Line(text, tuple(made)))
         self.values.extend(made)
         self.world.tags.add("loops")
-        if not self.world.length(axis):
-            self.world.tags.add("loops over nothing")
 
 
 # ---- smaller programs ----------------------------------------------------------------------------

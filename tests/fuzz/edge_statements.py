@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -137,4 +138,89 @@ def loss(author: Author) -> None:
         author.add(f"{x.name} -> MSE<-{other.name}", (), "losses")
 
 
-SEVERAL = (routed, routed, parted, parted, joined, joined, experts, attention, affine, affine, loss)
+def inner_gradient(author: Author) -> None:
+    """Write a gradient that is a value, sometimes with a parameter's, and one of this gradient."""
+    x, random = author.some(), author.random
+    if x is None or len(x.shape) > 3:
+        return
+    y = random.choice([v for v in author.floats() if v.shape == x.shape])
+    steps = (f"tanh -> ⊙<-{x.name}", "Log", "Whole", f"⊙<-{y.name}", f"⊕<-{y.name} -> ReLU")
+    made = author.add(f"{x.name} -> {random.choice((*steps, 'softplus -> Cap'))}", x.shape)
+    variables = [x]
+    if random.random() < 0.4 and author.may_be_param(x.shape[-1:]):
+        w = author.param(x.shape[-1:])
+        made = author.add(f"{made.name} -> ⊙<-BC({w.name}) -> sigmoid", x.shape)
+        variables.append(w)
+    total = author.add(f"{made.name} -> ⊙<-{made.name} -> {_sum_of_all(x.shape)}", ())
+    names, types = ", ".join(v.name for v in variables), [(v.shape, "") for v in variables]
+    found = author.several(f"grad[{names}]({total.name})", *types)
+    author.world.tags.add("inner gradients")
+    if random.random() < 0.5:
+        slope = random.choice(found)
+        again = f"{slope.name} -> ⊙<-{slope.name} -> {_sum_of_all(slope.shape)}"
+        squares = author.add(again, (), "nested gradients")
+        author.several(f"grad[{x.name}]({squares.name})", (x.shape, ""))
+
+
+def _sum_of_all(shape: Sequence[str]) -> str:
+    return f"sum[{', '.join(str(n - len(shape)) for n in range(len(shape)))}]"
+
+
+def running(author: Author) -> None:
+    """Write running sums, or what falls with the position."""
+    found = [v for v in author.floats(2) if v.shape[-2:] == ("S", "D")]
+    if found:
+        x = author.random.choice(found)
+        step = author.random.choice(("cumsum[S]", "cumsum[-2]", "cumsum[-1]", "Decay", "Runs"))
+        tag = "decays" if step == "Decay" else "running sums"
+        author.add(f"{x.name} -> {step}", x.shape, tag)
+
+
+def largest(author: Author) -> None:
+    """Write the place of the largest, as a row of ones, or with the largest as a number."""
+    found = [v for v in author.floats(2) if v.shape[-1] == "D"]
+    if not found:
+        return
+    x = author.random.choice(found)
+    if author.random.random() < 0.3:
+        author.add(f"{x.name} -> Best", x.shape[:-1], "ties")
+        return
+    step = author.random.choice(("argmax[D]", "argmax[-1]"))
+    places = author.add(f"{x.name} -> {step}", x.shape[:-1], "argmax", "D")
+    ids = author.random.choice([v for v in author.values if v.range and len(v.shape) < 4])
+    ids = author.random.choice((places, ids))
+    if len(ids.shape) < 4:
+        author.add(f"{ids.name} -> onehot", (*ids.shape, ids.range), "onehot")
+
+
+def counted_from_the_end(author: Author) -> None:
+    """Write a choice, a part or a reduction of an axis by its place or positions from the end."""
+    found = [v for v in author.floats(2) if v.shape[-2:] == ("S", "D")]
+    if not found:
+        return
+    x, random, length = author.random.choice(found), author.random, author.world.length("S")
+    front = x.shape[:-2]
+    ways = {f"{step}[-1]": x.shape[:-1] for step in ("sum", "mean", "logsumexp")}
+    if length:
+        ways |= {"S[-2]": x.shape, "pick[S](-1)": (*front, "D"), "pick[-2](-1)": (*front, "D")}
+        ways |= {"slice[S](-1, S)": (*front, "1", "D"), "logsumexp[-2]": (*front, "D")}
+    if length > 1:
+        ways |= {"slice[-2](-2, S)": (*front, "2", "D")}
+    step = random.choice(list(ways))
+    author.add(f"{x.name} -> {step}", ways[step], "logsumexp" if "log" in step else "from the end")
+
+
+def distances(author: Author) -> None:
+    """Write the distances of all pairs of positions, by an operator that calls another."""
+    found = [v for v in author.floats(3) if v.shape == WHOLE]
+    if found:
+        x, y = author.random.choice(found), author.random.choice(found)
+        apart = author.add(f"Apart({x.name}, {y.name})", ("B", "S", "S"), "calls of operators")
+        author.add(f"{apart.name} -> •<={x.name}", x.shape)
+
+
+SEVERAL = (
+    *(routed, routed, parted, parted, joined, joined, experts, attention, affine, affine, loss),
+    *(inner_gradient, inner_gradient, inner_gradient, running, running, largest, largest),
+    *(counted_from_the_end, counted_from_the_end, distances, distances),
+)

@@ -22,8 +22,8 @@ from xg.codegen.load import load
 from xg.codegen.numpy.dialect import emit
 from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram
-from xg.ir.parameters import param_specs
 from xg.ir.use import Word
+from xg.ir.walk import param_specs
 from xg.passes.differentiate import differentiate
 from xg.passes.infer import infer
 from xg.passes.resolve import resolve

@@ -20,7 +20,7 @@ from xg.verify.rank_comparison import RankComparison, count
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.reference.modular.meanings import PRIMES, Undefined
+from xg.verify.reference.residues import PRIMES, Undefined
 from xg_runtime.errors import InputError, RankError
 
 AXES = ("N_D", "N_T")

@@ -19,8 +19,8 @@ from xg.codegen.load import load
 from xg.diagnostics.diagnostic import Source
 from xg.driver import BACKENDS
 from xg.ir.graph import IRProgram
-from xg.ir.parameters import frozen_paths
 from xg.ir.size_checks import check_numbers
+from xg.ir.walk import frozen_paths
 from xg.passes.infer import infer
 from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, STEP, run
 from xg.passes.resolve import resolve
@@ -160,9 +160,7 @@ def _no_file(use: ast.Use) -> ast.Module:
 
 def check_model(case: Case) -> None:
     """The `torch.nn.Module` gives, under autograd, what the functions give."""
-    from xg.verify.edges.autograd_model import (
-        model_gradients,
-    )  # torch, which a process for `fuzz.again` does without
+    from xg.verify.autograd_model import model_gradients
 
     assert isinstance(case.module, OnArrays)
     expected, saved = case.module.forward(case.params, case.inputs, seed=DROPOUT)

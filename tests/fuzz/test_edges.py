@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +11,16 @@ import numpy as np
 import pytest
 import torch
 from fuzz.edge_programs import Edge, generate, smaller
-from fuzz.edge_proof import Array, Arrays, EdgeCase, Failure, Form, edge_failure, prove_edges
+from fuzz.edge_proof import (
+    ROUTES,
+    Array,
+    Arrays,
+    EdgeCase,
+    Failure,
+    Form,
+    edge_failure,
+    prove_edges,
+)
 from fuzz.hunt import failure
 from fuzz.proof import compiled
 from fuzz.recorded import read, recorded
@@ -22,7 +32,7 @@ from xg.diagnostics.diagnostic import Source
 from xg.ir.prim import Expr
 from xg.ops import table
 from xg.syntax.parse import parse
-from xg.verify.edges import autograd_model as edge_witness
+from xg.verify import autograd_model as edge_witness
 
 DAILY = range(200 if THOROUGH else 12)
 KINDS_OF_EDGES = {
@@ -31,6 +41,9 @@ KINDS_OF_EDGES = {
     *("loops over nothing", "length 0", "length 1", "topk", "parts", "joined", "experts"),
     *("reversed loops", "repeats that carry nothing", "attention", "affine", "losses"),
     *("states read by stop", "states read by mask", "states read by dead", "states read by none"),
+    *("inner gradients", "nested gradients", "running sums", "decays", "argmax", "onehot"),
+    *("sign", "floor", "round", "log1p", "softplus", "logsumexp", "from the end"),
+    *("calls of operators", "numbers of rounds"),
 }
 Patch = pytest.MonkeyPatch
 
@@ -48,7 +61,7 @@ def test_programs_of_edges_that_were_wrong_once(path: Path) -> None:
 
 
 def test_every_kind_of_edge_is_written() -> None:
-    tags = Counter(tag for seed in range(200) for tag in generate(seed).tags)
+    tags = Counter(tag for seed in range(400) for tag in generate(seed).tags)
     assert {tag for tag, count in tags.items() if count >= 5} >= KINDS_OF_EDGES
 
 
@@ -109,6 +122,42 @@ def test_a_changed_input_and_a_wrong_tie_are_found(*, writes: bool, kind: str) -
     with pytest.raises(Failure) as caught:
         case.check(Form("planted", _Writer(case, writes=writes)))
     assert caught.value.kind == kind
+
+
+ROUTED = """\
+dim B, S = 1, D = 3
+block Main(X [B, S, D]) -> Y [B, S, D] {
+    param w [D, 3]
+    X -> LN -> •<=w -> S        : p [B, S, 3]
+      -> topk(1)                : g [B, S, 1], e [B, S, 1] in 3
+    X -> dispatch(3, 1)<-e      : x [B, 3, 1, D], slot [B, S, 1] in 4, n []
+    x -> tanh -> ⊙<-x           : y [B, 3, 1, D]
+    y, p -> scaled -> combine<-slot<-g : Y
+}
+op scaled(y [B, E, C, D], p [B, S, E]) = y * mean[S](p) * (1 + range[E])
+"""
+
+
+def test_results_are_compared_on_the_route_that_was_taken() -> None:
+    """All experts are equal but for last bits, which choose one; the result is not the same."""
+    program = compiled(parse(Source("case.xg", ROUTED)), Edge((), {}, 0), dead=False)
+    case = EdgeCase.draw(program, {"B": 1}, 1)
+    case = replace(case, params={"w": np.ones((3, 3))})
+    others = [case.shake(number) for number in range(100, 110)]
+    routes = {round(float(outputs["Y"][0, 0, 0]), 9) for outputs, _ in others}
+    assert len(routes) == 3
+    ROUTES.clear()
+    for outputs, gradients in others:
+        case.compare("form", outputs, gradients)
+    assert ROUTES["same"] + ROUTES["another"] == len(others)
+    assert ROUTES["another"]
+    for outputs, gradients in others:
+        wrong = {name: x + 1e-3 * (x == x.max()) for name, x in outputs.items()}
+        with pytest.raises(Failure, match="form value"):
+            case.compare("form", wrong, gradients)
+        wrong = {name: x * 1.001 for name, x in gradients.items()}
+        with pytest.raises(Failure, match="form gradient"):
+            case.compare("form", outputs, wrong)
 
 
 def test_smaller_programs_have_a_piece_less() -> None:

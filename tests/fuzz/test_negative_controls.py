@@ -21,10 +21,9 @@ from xg.codegen.numpy import dialect as spelling
 from xg.codegen.torch import dialect as torch_spelling
 from xg.ir import primitive_gradients
 from xg.ir.body import topological
-from xg.ir.cotangent import Cotangent
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_mean
-from xg.ir.primitive_gradients import Cotangents
+from xg.ir.primitive_gradients import Cotangent, Cotangents
 from xg.ir.use import Attrs
 from xg.passes import differentiate
 from xg.sharding import primitive_rules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xg.ir.dim import Dim, symbol
-from xg.ir.known_sizes import closure, implied_sizes, symbols_of
+from xg.ir.size_checks import closure, implied_sizes, symbols_of
 from xg.ir.tensor import Sizes
 
 D, H, N, N_H, N_P, T, k = map(symbol, ("D", "H", "N", "N_H", "N_P", "T", "k"))

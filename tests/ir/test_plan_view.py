@@ -6,7 +6,7 @@ import pytest
 
 from xg.frontend.project import parse_project
 from xg.frontend.typed import type_project
-from xg.ir.plan_view import PlanViews
+from xg.ir.content import PlanViews
 
 TEXT = """\
 dim B, D = 8

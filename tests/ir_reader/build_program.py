@@ -39,8 +39,7 @@ from xg.diagnostics.diagnostic import Source
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Backward, Carry, Graph, IRProgram, Param, Start, State, Value
 from xg.ir.op import Op
-from xg.ir.placement import same
-from xg.ir.plan import BlockId, Entry, Layout, Memory, Plan, Schedule
+from xg.ir.placement import BlockId, Entry, Layout, Memory, Plan, Schedule, same
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text import usual_label
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ir_reader.errors import Meaningless
 from xg.ir.op import Op
-from xg.ir.plan import BlockId
+from xg.ir.placement import BlockId
 from xg.passes.ir_text import PLAIN_KEY, PLAIN_NAME, lasting_operators, parse_operator
 
 GRAMMAR: Final = rf"""

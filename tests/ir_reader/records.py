@@ -10,9 +10,8 @@ from lark import Token
 
 from ir_reader.errors import Meaningless
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.dim import ONE, Dim, DimError, number, symbol
+from xg.ir.dim import FUNCTIONS, ONE, Dim, DimError, Scalar, number, symbol
 from xg.ir.placement import AxisState, PlacementRequest
-from xg.ir.scalar import FUNCTIONS, Scalar
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text import SIZE
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xg.ir.dim import Dim, symbol
+from xg.ir.dim import Dim, as_scalar, symbol
 from xg.ir.op import Op
-from xg.ir.scalar import as_scalar
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Axis, AxisMap, Length, MeshAxis, Number, Tensor, Use, Word
 

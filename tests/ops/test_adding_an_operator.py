@@ -49,7 +49,7 @@ class Recipe:
         text = self.module.replace("OP: Final", self.adjoint + "\n\nOP: Final")
         text = text.replace("configure=configure,", "configure=configure,\n    adjoint=adjoint,")
         return text.replace(
-            "from xg.ir.op", "from xg.ir.cotangent import unbroadcast\nfrom xg.ir.op", 1
+            "from xg.ir.op", "from xg.ir.primitive_gradients import unbroadcast\nfrom xg.ir.op", 1
         )
 
 

@@ -8,10 +8,10 @@ from ops.samples import SAMPLES
 from ops.trial import Trial
 
 from xg import ops
+from xg.ir.dim import Scalar, as_scalar
 from xg.ir.functions import exp
 from xg.ir.op import Gradient, Term
 from xg.ir.prim import Expr, dropout_apply, reduce_mean, reduce_sum, where
-from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Attrs
 
 # Moves between ranks are the identity on the whole: tests/sharding plants errors in them.

@@ -3,8 +3,8 @@
 import pytest
 
 from xg.diagnostics.diagnostic import DiagnosticError, Source
+from xg.ir.dim import as_scalar
 from xg.ir.graph import Apply
-from xg.ir.scalar import as_scalar
 from xg.ir.use import Attrs
 from xg.passes.resolve import resolve
 from xg.syntax import ast

@@ -9,11 +9,10 @@ from ops.trial import Array, Trial
 
 from xg.ir import functions, prim
 from xg.ir.collectives import PRIMITIVES
-from xg.ir.dim import ONE, ZERO
+from xg.ir.dim import ONE, ZERO, as_scalar
 from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.ir.primitive_gradients import CHOOSING, RULES
-from xg.ir.scalar import as_scalar
 from xg.ir.tensor import TensorType
 from xg.ir.use import Data
 from xg.verify.reference.evaluate import MEANING

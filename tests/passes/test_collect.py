@@ -12,7 +12,7 @@ from passes.test_loops import agree_with_rounds, drawn, written
 import xg
 from xg.cli import main
 from xg.ir.graph import Backward
-from xg.verify.edges.autograd_model import model_gradients
+from xg.verify.autograd_model import model_gradients
 from xg.verify.reference.interpret import Interpreter
 
 CELL = """\

@@ -26,8 +26,7 @@ from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.ir.verify import violations
 from xg.passes.ir_text import spell_program
-from xg.verify.gradient_proof import prove
-from xg.verify.inner_gradients import inner_rows
+from xg.verify.gradient_proof import inner_rows, prove
 from xg.verify.plan_proof import prove_ranks
 from xg.verify.reference.interpret import Interpreter
 

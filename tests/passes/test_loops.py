@@ -17,7 +17,7 @@ import xg
 from xg.cli import main
 from xg.codegen.backend import backends
 from xg.cost.cost import cost
-from xg.verify.edges.autograd_model import model_gradients
+from xg.verify.autograd_model import model_gradients
 
 Arrays = dict[str, NDArray[Any]]
 GRU = Path(__file__).parents[2] / "diagrams/examples/gru.xg"

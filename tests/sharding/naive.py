@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 from ops.sample import settle
+from sharding.rank_bodies import join, run, split
 from sharding.trial import Array, Arrays, States, Trial, distance, dual_of
 
 from xg.ir.body import Body
@@ -16,7 +17,6 @@ from xg.ir.prim import Expr, ShapeError, operand
 from xg.ir.primitive_gradients import pullback
 from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape
-from xg.verify.reference.rank_bodies import join, run, split
 
 CLOSE = 1e-9
 

@@ -24,7 +24,7 @@ from xg.cli.rank_proofs import prove_pipeline_on_processes
 from xg.driver import Program, compile_project
 from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import read_project
-from xg.ir.communicators import clashes, differing_orders, groups
+from xg.ir.moves import clashes, differing_orders, groups
 from xg.ir.verify import violations
 from xg.verify.plan_proof import prepared
 from xg_runtime.errors import InputError

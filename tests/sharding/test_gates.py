@@ -12,10 +12,10 @@ from sharding.ranks import interpreted
 
 import xg
 from xg.ir.body import Body
-from xg.ir.cotangent import any_open
 from xg.ir.dim import symbol
 from xg.ir.placement import CONSTANT, GATE, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.prim import Expr, const, operand, reduce_max, where
+from xg.ir.primitive_gradients import any_open
 from xg.sharding.primitive_rules import IllTyped, type_body
 
 FORMULAS = (

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sharding.rank_bodies import join, split
 
 import xg_runtime.ranks as ranks
 from xg import ops
@@ -20,7 +21,6 @@ from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, AxisState, dual, sha
 from xg.ir.prim import operand
 from xg.ir.use import Attrs
 from xg.verify.reference.evaluate import Context, Mesh, evaluate
-from xg.verify.reference.rank_bodies import join, split
 from xg_runtime.ranks import kinds
 
 Array = NDArray[Any]

@@ -25,7 +25,7 @@ from xg.codegen.load import load
 from xg.cost.stage_cost import kept
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
-from xg.ir import plan
+from xg.ir import placement as plan
 from xg.passes.ir_text import spell_program
 from xg.verify.controls import Trial, controls
 from xg.verify.pipeline_proof import PipelineComparison, checked

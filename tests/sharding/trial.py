@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from ops.sample import Sample, settle
+from sharding.rank_bodies import join, run, split
 from tier import THOROUGH
 
 from xg.ir.body import Body
@@ -23,7 +24,6 @@ from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape, localise
 from xg.sharding.primitive_rules import Typing, type_body
 from xg.verify.reference.evaluate import Context, evaluate
-from xg.verify.reference.rank_bodies import join, run, split
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

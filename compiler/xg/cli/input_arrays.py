@@ -24,11 +24,9 @@ from xg.driver import Program, TensorSpec, compile_project
 from xg.frontend.project import Project, named_file
 from xg.frontend.typed import Settings, concerning, declared_dims, settable, shape_project
 from xg.ir.graph import IRProgram
-from xg.ir.known_sizes import SizeSources
-from xg.ir.parameters import CallSite, entry, ignored, param_specs
-from xg.ir.sizes_from_arrays import carried_sizes, sizes_from_arrays
+from xg.ir.size_checks import SizeSources, carried_sizes, sizes_from_arrays
 from xg.ir.tensor import spell_shape
-from xg.ir.walk import level_by_level
+from xg.ir.walk import CallSite, entry, ignored, level_by_level, param_specs
 from xg_runtime import arrays, model_config, names, rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected, fit

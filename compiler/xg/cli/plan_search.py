@@ -43,8 +43,7 @@ from xg.frontend.plan_in_choices import check_parallel, plans_of
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, named_block, shape_project, type_project
 from xg.ir.graph import IRProgram
-from xg.ir.placement import axes_over, is_zigzag
-from xg.ir.plan import ROUNDS, Plan
+from xg.ir.placement import ROUNDS, Plan, axes_over, is_zigzag
 from xg.ir.size_checks import axes_of
 from xg.ir.walk import instances
 from xg.passes.resolve.plans import multiply

@@ -26,11 +26,11 @@ from xg.driver import compile_project
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, takes_own
+from xg.ir.dim import Scalar
 from xg.ir.graph import Apply, Graph
-from xg.ir.scalar import Scalar
 from xg.ir.walk import having
-from xg.verify.edges.ranks import try_rank_edges
-from xg.verify.examples.claim_check import CheckedDocument, checked
+from xg.verify.claim_check import CheckedDocument, checked
+from xg.verify.edge_proof import try_rank_edges
 from xg.verify.gradient_proof import GradientProof, prove
 from xg.verify.plan_proof import (
     RankProof,
@@ -45,11 +45,10 @@ from xg_runtime.gradtable import as_json, table
 if TYPE_CHECKING:
     from xg.ir.graph import IRProgram
     from xg.verify.controls import Control
-    from xg.verify.edges.proof import Disagreement, EdgeProof
-    from xg.verify.first_edge import Edges
+    from xg.verify.edge_proof import Disagreement, EdgeProof
     from xg.verify.gradient_proof import Reference
     from xg.verify.plan_proof import Exact, Floats, RankEdges
-    from xg.verify.rank_comparison import RankAgreement, TrafficCheck
+    from xg.verify.rank_comparison import Edges, RankAgreement, TrafficCheck
     from xg.verify.zeros import ZeroProof
     from xg_runtime.ranks.run_task import Place
 
@@ -172,6 +171,8 @@ def gradient_lines(file: str, settings: Settings, proof: GradientProof) -> Itera
     drops = dropout_note(proof.program.graphs)
     yield f"at {spelled_sizes(proof.sizes, settings)}, float64{drops}{domain}"
     yield table(proof.gradients).rstrip()
+    if proof.ties:
+        yield f"ties at all inputs: {_list(proof.ties)}; gradients are those of the conventions"
     for backend, reference in proof.references.items():
         yield f"{backends()[backend].title} code and interpreter {agreement_text(reference)}"
     if proof.edges is not None:
@@ -236,6 +237,7 @@ def gradient_data(file: str, settings: Settings, proof: GradientProof) -> Mappin
         "passed": proof.passed,
         "gradients": as_json(proof.gradients)["gradients"],
         "zeros": [_zero_data(path, zero) for path, zero in proof.zeros.items()],
+        "ties": list(proof.ties),
         "references": {
             backend: {"error": data_of(reference.error), "first_difference": reference.first}
             for backend, reference in proof.references.items()

@@ -27,10 +27,9 @@ from xg.ir.collectives import AROUND, COLLECTIVES, OWNERS, REDUCTIONS, send
 from xg.ir.dim import ONE, ZERO, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Graph, IRProgram, Value
 from xg.ir.moves import collective
-from xg.ir.parameters import param_specs
 from xg.ir.placement import AxisState, Placement, axes_over, axis_of, ranks_over
 from xg.ir.tensor import Shape, TensorType
-from xg.ir.walk import Symbols, inside
+from xg.ir.walk import Symbols, inside, param_specs
 from xg.sharding.primitive_rules import type_body, type_step
 
 # The communication of a program's ranks: every collective with its payload, as formulas.

@@ -53,7 +53,7 @@ from xg.syntax.format import declaration
 
 if TYPE_CHECKING:
     from xg.frontend.plan_in_choices import PlanMemory
-    from xg.ir.plan import Plan
+    from xg.ir.placement import Plan
 
 
 # Results that checks of a project share from change to change: an editor's session keeps them.

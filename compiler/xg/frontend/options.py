@@ -10,9 +10,8 @@ from math import prod
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.frontend.typed import Settings, mentions
-from xg.ir.dim import Dim, symbol
+from xg.ir.dim import Dim, Scalar, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram
-from xg.ir.scalar import Scalar
 from xg.ir.size_checks import axes_of, facts_of
 from xg.ir.walk import inside
 from xg.syntax import ast

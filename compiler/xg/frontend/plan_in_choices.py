@@ -17,10 +17,9 @@ from xg.frontend.shared_graphs import (
     SharedGraphs,
     Uses,
 )
-from xg.ir.content import Recent, frozen
+from xg.ir.content import PlanViews, Recent, frozen
 from xg.ir.graph import Apply, Graph, IRProgram, Value
-from xg.ir.plan import Plan
-from xg.ir.plan_view import PlanViews
+from xg.ir.placement import Plan
 from xg.ir.walk import sort_graphs
 from xg.passes.pipelines import PLACED, run
 from xg.passes.resolve.plans import multiply, resolve_plans

@@ -8,7 +8,7 @@ from functools import cached_property
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import Recent, calling, content
 from xg.ir.graph import Graph, IRProgram
-from xg.ir.plan import Plan
+from xg.ir.placement import Plan
 from xg.passes.rewrites import eliminate_dead
 from xg.passes.shard import (
     AddedSteps,

@@ -12,14 +12,13 @@ from typing import Final
 from xg.diagnostics.diagnostic import Diagnostic, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.frontend.errors import ExchangedAxes, ExchangedNames, LossOperand, ReorderedAxes, Unused
-from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.dim import ONE, Dim, Scalar, product, symbol
 from xg.ir.errors import UnboundSize
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value, meant_axis
-from xg.ir.known_sizes import SizeSources, carried_symbols, closure, implied_sizes, own_shapes
-from xg.ir.parameters import is_loss
-from xg.ir.scalar import Scalar
+from xg.ir.size_checks import SizeSources, carried_symbols, closure, implied_sizes, own_shapes
 from xg.ir.tensor import spell_shape
 from xg.ir.use import Tensor
+from xg.ir.walk import is_loss
 from xg.passes.pipelines import SINGLE, run
 from xg.passes.resolve.expressions import KnownMentions
 from xg.passes.rewrites import eliminate_dead

@@ -8,11 +8,10 @@ from typing import Final, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collectives import SENDING
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
+from xg.ir.dim import size as as_size
 from xg.ir.functions import FUNCTIONS
 from xg.ir.prim import RANDOM, Attr, Expr
-from xg.ir.scalar import Scalar
-from xg.ir.scalar import size as as_size
 
 VIEWS: Final = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES: Final = frozenset({"operand", "const"})

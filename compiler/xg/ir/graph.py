@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Final, Literal
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
 from xg.ir.op import Op
-from xg.ir.placement import CONSTANT, Placement, PlacementRequest
-from xg.ir.plan import Cuts
-from xg.ir.scalar import Scalar
-from xg.ir.stage import Stage
+from xg.ir.placement import CONSTANT, Cuts, Placement, PlacementRequest, Stage
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, AxisMap
 
 if TYPE_CHECKING:
-    from xg.ir.plan import Memory, Plan
+    from xg.ir.placement import Memory, Plan
 
 
 # A call that is made once for each position of an axis: recurrences, and maps over an axis.
@@ -455,7 +452,7 @@ class IRProgram:
     the program that it is a part of, as an encoder before its decoder's steps: it takes all.
     `lengths` are the sizes that are padded, each without its padding: its number is with it.
     `communicators` are the groups that all ranks make in this order before they start; it is empty
-    until the program is that of one rank (`xg.ir.communicators`).
+    until the program is that of one rank (`xg.ir.moves`).
     """
 
     graphs: Mapping[str, Graph]

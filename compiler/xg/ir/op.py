@@ -18,10 +18,9 @@ from typing import Any, Final, Literal
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, substitute
 from xg.ir.conventions import Convention
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, spell_number
 from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback as derive
-from xg.ir.scalar import spell_number
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Data, Length, Misuse, Number, Own, Tensor, Use, Word
 
@@ -97,7 +96,7 @@ class Op:
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
-    `kinks` are the numbers at which that gradient takes another slope than the body has there.
+    `kinks` are the numbers at which that gradient is 0, though the slope of the body is not.
     `conventions` state the value and the gradient at edges, such as ties and empty axes; without
     any it is smooth everywhere.
     `describe` describes one form of it by its attributes, where that says more than the texts here.

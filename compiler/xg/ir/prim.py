@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeVar
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.dim import ONE, ZERO, Dim
-from xg.ir.scalar import Scalar, as_scalar, size
+from xg.ir.dim import ONE, ZERO, Dim, Scalar, as_scalar, size
 from xg.ir.tensor import Shape, spell_shape
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 A rule takes the cotangent of a primitive's result and gives one cotangent per argument, None where
 no gradient flows. Rules are written in primitives, so a derived adjoint is a body like any other.
-Where a primitive chooses among its arguments, the sweep puts a gate in the way (`xg.ir.cotangent`).
+Where a primitive chooses among its arguments, the sweep puts a gate in the way (`Gate`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import replace
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body, topological
-from xg.ir.cotangent import Cotangent, Gate
-from xg.ir.dim import ONE, Dim, product
+from xg.ir.dim import ONE, Dim, Scalar, as_scalar, product
 from xg.ir.functions import FUNCTIONS, STEPS, UNARY
 from xg.ir.prim import (
     ARITHMETIC,
@@ -21,17 +20,21 @@ from xg.ir.prim import (
     Expr,
     Windows,
     batch_of,
+    binary,
     broadcast,
+    const,
     contract,
     cumsum,
     cut,
     dropout_apply,
     equal,
     gather,
+    maximum,
     overlap,
     pad,
     pick,
     place,
+    reduce_max,
     reduce_sum,
     reshape,
     scatter_add,
@@ -39,7 +42,144 @@ from xg.ir.prim import (
     where,
     window,
 )
-from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.tensor import Shape
+
+# Cotangents that are 0 wherever a condition says that the value was not chosen.
+#
+# ``select(x > 0, sqrt(x), 0)`` is finite everywhere, though ``sqrt`` has no slope where x <= 0. Its
+# gradient is ``where(x > 0, d / (2 sqrt(x)), 0)``: the zero comes last. ``where(x > 0, d, 0)``
+# divided by ``2 sqrt(x)`` would be 0/0, so the reverse sweep keeps the condition beside the
+# cotangent until something reads the cotangent as a whole.
+#
+# Under a plan each rank uses the condition of its own part on its own term of a sum. If none of its
+# values was chosen, its term is 0 already. The condition of all ranks would cost an all-reduce for
+# the same sum.
+
+
+Map = Callable[[Expr], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A condition that opens (`holds`) or shuts the way of a cotangent.
+
+    `applied` says that the value is 0 already where the gate is shut.
+    """
+
+    condition: Expr
+    holds: bool = True
+    applied: bool = False
+
+    def close(self, value: Expr) -> Expr:
+        """The value, 0 where the gate is shut."""
+        return (
+            where(self.condition, value, 0.0) if self.holds else where(self.condition, 0.0, value)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cotangent:
+    """A value that counts only where all gates are open."""
+
+    value: Expr
+    gates: tuple[Gate, ...] = ()
+
+    @property
+    def closed(self) -> Expr:
+        """Return the value with all gates applied: 0 where one is shut."""
+        return _close_gates([gate for gate in self.gates if not gate.applied], self.value)
+
+    def through(self, gate: Gate) -> Cotangent:
+        """Add one more gate."""
+        return replace(self, gates=(*self.gates, gate))
+
+    def with_multiple(self, value: Expr) -> Cotangent:
+        """Set the value to a multiple, with any slope, even NaN, where a gate is shut."""
+        return Cotangent(value, tuple(replace(gate, applied=False) for gate in self.gates))
+
+    def moved(self, value: Expr, shape: Shape, move: Map) -> Cotangent:
+        """Set the value to the closed one, moved, and move the gates of its shape likewise."""
+        conditions = [(move(broadcast(g.condition, shape)), g.holds) for g in self.gates]
+        return Cotangent(value, tuple(Gate(c, holds, applied=True) for c, holds in conditions))
+
+    def sum_to_shape(self, shape: Shape) -> Cotangent:
+        """Sum over the axes along which a `shape` was repeated; open where any part was."""
+        if self.value.shape == shape:
+            return self
+        total = unbroadcast(self.closed, shape)
+        if not self.gates:
+            return Cotangent(total)
+        spread = broadcast(self._open(), self.value.shape)
+        return Cotangent(total, (_positive(_reduce_to_shape(spread, shape, any_open)),))
+
+    def plus(self, other: Cotangent) -> Cotangent:
+        """The sum of two: open where either is."""
+        shared = _shared(self.gates, other.gates)
+        if len(self.gates) == len(other.gates) == len(shared):
+            same = all(a.applied == b.applied for a, b in zip(self.gates, other.gates, strict=True))
+            total = self.value + other.value
+            return replace(self, value=total) if same else self.with_multiple(total)
+        if _opposite(self.gates, other.gates, len(shared)):
+            last = self.gates[-1]
+            yes, no = (self, other) if last.holds else (other, self)
+            return Cotangent(where(last.condition, yes.value, no.value), shared)
+        total = self.closed + other.closed
+        if not self.gates or not other.gates:
+            return Cotangent(total)
+        return Cotangent(total, (_positive(maximum(self._open(), other._open())),))
+
+    def _open(self) -> Expr:
+        """1 where all gates are open, else 0."""
+        return _close_gates(self.gates, const(1.0))
+
+
+def any_open(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
+    """Whether any is open, of gates that are 1 or 0: a maximum that each rank takes of its own."""
+    largest = reduce_max(x, axes, keep=keep)
+    return replace(largest, attrs=(*largest.attrs, ("gate", True)))
+
+
+def unbroadcast(x: Expr, shape: Shape) -> Expr:
+    """The seed's reduce_like: sum over the axes along which a `shape` was repeated (000, 3.1)."""
+    return _reduce_to_shape(x, shape, reduce_sum)
+
+
+def _reduce_to_shape(x: Expr, shape: Shape, reduce: Callable[..., Expr]) -> Expr:
+    if x.shape == shape:
+        return x
+    extra = x.rank - len(shape)
+    leading = tuple(range(-x.rank, -len(shape)))
+    repeated = tuple(
+        i - len(shape) for i, dim in enumerate(shape) if dim == ONE and x.shape[extra + i] != ONE
+    )
+    reduced = reduce(x, repeated) if repeated else x
+    return reduce(reduced, leading, keep=False) if leading else reduced
+
+
+def _positive(indicator: Expr) -> Gate:
+    return Gate(indicator > 0.0, applied=True)
+
+
+def _close_gates(gates: Sequence[Gate], value: Expr) -> Expr:
+    for gate in reversed(gates):
+        value = gate.close(value)
+    return value
+
+
+def _shared(a: Sequence[Gate], b: Sequence[Gate]) -> tuple[Gate, ...]:
+    """Return the gates that two cotangents have in common, from the first on."""
+    shared: list[Gate] = []
+    for x, y in zip(a, b, strict=False):
+        if x.condition is not y.condition or x.holds != y.holds:
+            break
+        shared.append(replace(x, applied=x.applied and y.applied))
+    return tuple(shared)
+
+
+def _opposite(a: Sequence[Gate], b: Sequence[Gate], shared: int) -> bool:
+    """Return whether only the last gates differ: one condition, open on opposite sides."""
+    return len(a) == len(b) == shared + 1 and a[-1].condition is b[-1].condition
+
 
 Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]
@@ -276,3 +416,114 @@ MOVING: Final[Mapping[str, Rule]] = {
     "mean": lambda y, c: (_spread(y, c),),
     **{prim: RULES[prim] for prim in ("reshape", "transpose", "concat", "pad")},
 }
+
+
+# Compute once whatever is the same along an axis.
+#
+# The gradient of a sum is the same number everywhere. As an array it would have every axis of the
+# operand: products with it would be computed for each position, and a plan that divides the axis
+# would find a whole array where each rank needs its part. Here such an axis has size 1 until
+# something needs its positions.
+
+
+_EACH: Final = (UNARY - {"stop"}) | {"pow"}
+
+
+def without_repeats(outputs: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The same outputs, with axes of size 1 where an expression only repeats along them."""
+    small: dict[int, Expr] = {}
+    whole: dict[int, Expr] = {}
+
+    def full(expr: Expr) -> Expr:
+        """The expression with all its axes, made once; a number has none."""
+        if expr.prim == "const":
+            return expr
+        if id(expr) not in whole:
+            whole[id(expr)] = _repeat(small[id(expr)], expr.shape)
+        return whole[id(expr)]
+
+    for expr in topological(outputs):
+        args = [small[id(arg)] for arg in expr.args]
+        if expr.prim == "broadcast":
+            small[id(expr)] = _with_rank(args[0], expr.shape)
+        elif expr.prim in ARITHMETIC and expr.kind == "float":
+            small[id(expr)] = _with_rank(_arithmetic(expr, args), expr.shape)
+        elif expr.prim in _EACH and args[0].prim != "const":
+            small[id(expr)] = replace(expr, args=(args[0],), shape=args[0].shape)
+        elif expr.prim == "contract":
+            small[id(expr)] = _product(expr, args)
+        else:
+            parts = tuple(full(arg) for arg in expr.args)
+            same = all(new is old for new, old in zip(parts, expr.args, strict=True))
+            small[id(expr)] = expr if same else replace(expr, args=parts)
+    return tuple(full(output) for output in outputs)
+
+
+def _arithmetic(expr: Expr, args: Sequence[Expr]) -> Expr:
+    """An elementwise operation; a factor of 1 is left out."""
+    if expr.prim == "mul":
+        for one, other in (args, args[::-1]):
+            if _is_one(one) and other.kind == "float":
+                return other
+    numbers = [arg.typed_attr("value", Scalar) for arg in args if arg.prim == "const"]
+    if len(numbers) == len(args) and (number := _of_numbers(expr.prim, *numbers)):
+        return const(number)
+    made = binary(expr.prim, *args)
+    if len(made.shape) == len(expr.shape) and made.shape == expr.shape:
+        same = all(new is old for new, old in zip(args, expr.args, strict=True))
+        return expr if same else replace(expr, args=tuple(args))
+    return made.named(expr.name) if expr.name else made
+
+
+def _of_numbers(prim: str, first: Scalar, second: Scalar) -> Scalar | None:
+    """The number that an operation makes of two."""
+    match prim:
+        case "add":
+            return first + second
+        case "sub":
+            return first - second
+        case "mul":
+            return first * second
+        case "div":
+            return first / second
+        case _:
+            return None
+
+
+def _is_one(expr: Expr) -> bool:
+    return expr.prim == "const" and expr.typed_attr("value", Scalar) == as_scalar(1.0)
+
+
+def _with_rank(expr: Expr, shape: Shape) -> Expr:
+    """The expression with axes of size 1 in front; a number stays one."""
+    missing = len(shape) - expr.rank
+    if not missing or expr.prim == "const":
+        return expr
+    return reshape(expr, (*(ONE,) * missing, *expr.shape))
+
+
+def _repeat(expr: Expr, shape: Shape) -> Expr:
+    """The expression as an array of a shape."""
+    if expr.prim == "const" and expr.kind == "float":
+        return Expr("broadcast", (expr,), shape)
+    return broadcast(expr, shape)
+
+
+def _product(expr: Expr, args: Sequence[Expr]) -> Expr:
+    """A contraction whose free axes may have size 1; those of both operands need all positions."""
+    spec = expr.typed_attr("spec", str)
+    inputs, output = spec.split("->")
+    sides = inputs.split(",")
+    parts: list[Expr] = []
+    for side, other, arg, old in zip(sides, reversed(sides), args, expr.args, strict=True):
+        arg = _repeat(arg, (ONE,) * old.rank) if arg.prim == "const" else arg
+        pairs = zip(side, arg.shape, old.shape, strict=True)
+        shape = tuple(
+            new if letter in output and letter not in other else dim for letter, new, dim in pairs
+        )
+        parts.append(_repeat(arg, shape))
+    if all(new is old for new, old in zip(parts, expr.args, strict=True)):
+        return expr
+    first, second = parts
+    made = contract(first, second, spec)
+    return made.named(expr.name) if expr.name else made

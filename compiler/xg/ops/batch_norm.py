@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.dim import ONE, product
+from xg.ir.dim import ONE, Scalar, as_scalar, product, size
 from xg.ir.functions import sqrt
 from xg.ir.op import Description, Op
 from xg.ir.prim import (
@@ -26,7 +26,6 @@ from xg.ir.prim import (
     stop,
     where,
 )
-from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.use import Attrs, Misuse, Number, Tensor, Use
 
 

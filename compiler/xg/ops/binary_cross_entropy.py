@@ -6,11 +6,10 @@ import math
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.dim import product
+from xg.ir.dim import product, size
 from xg.ir.functions import log, sigmoid, softplus
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, all_axes, maximum, reduce_mean, reduce_sum, where
-from xg.ir.scalar import size
 from xg.ir.use import Attrs, Data, Word, equal_shapes
 
 # A probability that rounds to 0 counts as the smallest normal 32-bit float, so a confident error

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, size
 from xg.ir.functions import log
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, as_float, const, integer, iota, maximum, reduce_sum, reshape, where
-from xg.ir.scalar import size
 from xg.ir.use import Attrs, Length, Use, Word
 
 # A distance on the edge between two buckets belongs to the farther one, however log is rounded.

@@ -7,10 +7,9 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.conventions import Convention
-from xg.ir.dim import ONE, Dim, product
+from xg.ir.dim import ONE, Dim, Scalar, product, size
 from xg.ir.op import Op
 from xg.ir.prim import Expr, contract, reshape, transpose
-from xg.ir.scalar import Scalar, size
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Length, Misuse, Tensor, Use
 from xg.ir.windows import OWN, Cut, Cutting, configure_windows, cut, facts

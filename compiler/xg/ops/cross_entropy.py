@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.dim import ONE, number, product
+from xg.ir.dim import ONE, Scalar, as_scalar, number, product, size
 from xg.ir.functions import exp, log
 from xg.ir.op import Description, Op
 from xg.ir.prim import (
@@ -24,7 +24,6 @@ from xg.ir.prim import (
     reshape,
     where,
 )
-from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, size
 from xg.ir.op import Op
 from xg.ir.prim import (
     Expr,
@@ -19,7 +19,6 @@ from xg.ir.prim import (
     sums_of_rows,
     where,
 )
-from xg.ir.scalar import size
 from xg.ir.use import Attrs, Data, Length, Misuse, Use
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.dim import Scalar
 from xg.ir.op import Description, Op
 from xg.ir.prim import Cuts, Expr, dropout_apply, dropout_keep
-from xg.ir.scalar import Scalar
 from xg.ir.use import Attrs, Misuse, Number, Word
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, Scalar
 from xg.ir.op import AtMost, Op
 from xg.ir.prim import Expr, const, integer
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Number, Use
 

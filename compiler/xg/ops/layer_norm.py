@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.cotangent import unbroadcast
-from xg.ir.dim import ONE
+from xg.ir.dim import ONE, Scalar
 from xg.ir.functions import sqrt
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, reduce_mean, reduce_sum, reshape
-from xg.ir.scalar import Scalar
+from xg.ir.primitive_gradients import unbroadcast
 from xg.ir.use import Attrs, Misuse, Number, Tensor, Use
 
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.dim import product
+from xg.ir.dim import product, size
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_mean
-from xg.ir.scalar import size
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Use
 

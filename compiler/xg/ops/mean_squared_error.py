@@ -6,10 +6,9 @@ import math
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.dim import product
+from xg.ir.dim import product, size
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, all_axes, reduce_mean, reduce_sum
-from xg.ir.scalar import size
 from xg.ir.use import Attrs, Data, Word, equal_shapes
 
 

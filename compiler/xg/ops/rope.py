@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from xg.ir.dim import ONE, ZERO, Dim, number
+from xg.ir.dim import ONE, ZERO, Dim, Scalar, as_scalar, function, number, size
 from xg.ir.functions import cos, exp, sin
 from xg.ir.op import Description, Op
 from xg.ir.prim import (
@@ -26,7 +26,6 @@ from xg.ir.prim import (
     reshape,
     where,
 )
-from xg.ir.scalar import Scalar, as_scalar, function, size
 from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
 
 SLOWED: Final = ("factor", "low", "high", "trained")

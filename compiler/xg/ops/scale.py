@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.dim import Scalar, as_scalar
 from xg.ir.op import Op, Term
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Number
 
 

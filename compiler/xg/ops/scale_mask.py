@@ -6,10 +6,9 @@ import math
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.dim import ONE, Dim, number
+from xg.ir.dim import ONE, Dim, Scalar, as_scalar, number
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, Operand, iota, reshape, where
-from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
 
 Axes = tuple[int, ...]  # of queries and keys, from the end

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, as_scalar, function, size
 from xg.ir.functions import cos, exp, sin
 from xg.ir.op import Op
 from xg.ir.prim import Expr, as_float, concat, iota, reshape
-from xg.ir.scalar import as_scalar, function, size
 from xg.ir.use import Attrs, Length, Misuse, Use
 
 BASE: Final = 10000.0

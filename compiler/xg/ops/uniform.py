@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.dim import Scalar
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, const, draw
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Misuse, Number, Use
 

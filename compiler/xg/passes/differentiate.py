@@ -30,13 +30,12 @@ from xg.ir.graph import (
 )
 from xg.ir.moves import inputs_again, steps_again
 from xg.ir.op import Gradient, Op, Term
-from xg.ir.parameters import moves, moving
-from xg.ir.placement import CONSTANT
-from xg.ir.plan import WHOLE, Memory
+from xg.ir.placement import CONSTANT, WHOLE, Memory
 from xg.ir.prim import Expr, const
 from xg.ir.primitive_gradients import is_constant
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs
+from xg.ir.walk import moves, moving
 
 
 def differentiate(program: IRProgram) -> IRProgram:

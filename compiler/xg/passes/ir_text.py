@@ -20,13 +20,11 @@ from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
 from xg.ir.content import with_parts
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Start, Step, Value
 from xg.ir.op import Op
-from xg.ir.placement import AxisState, PlacementRequest
-from xg.ir.plan import BlockId, Entry, Layout, Plan
+from xg.ir.placement import AxisState, BlockId, Entry, Layout, PlacementRequest, Plan
 from xg.ir.prim import RANDOM, Expr, ShapeError
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, Sizes, TensorType, spell_shape
 from xg.ir.use import Attrs, Misuse, Tensor
 from xg.packages import offers, service

@@ -11,10 +11,9 @@ from xg.ir.collective import FAMILY
 from xg.ir.content import prune
 from xg.ir.dim import number, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Step, Value
-from xg.ir.parameters import moving_paths, param_specs
-from xg.ir.stage import Stage
+from xg.ir.placement import Stage
 from xg.ir.tensor import Sizes
-from xg.ir.walk import reachable_keys
+from xg.ir.walk import moving_paths, param_specs, reachable_keys
 from xg.sharding.apply_plan import CutRow, cut_row, with_numbers
 from xg.sharding.errors import StageOfCall, StatisticOfStages, UnknownRounds
 

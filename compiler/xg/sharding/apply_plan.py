@@ -9,7 +9,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, IRProgram, Value
-from xg.ir.plan import EVERY, INSIDE, ROUNDS, WHOLE, Entry, Memory, Plan, Schedule
+from xg.ir.placement import EVERY, INSIDE, ROUNDS, WHOLE, Entry, Memory, Plan, Schedule
 from xg.ir.size_checks import value_of
 from xg.ir.tensor import spell_shape
 from xg.ir.walk import Symbols, callees_first, inside, level_by_level

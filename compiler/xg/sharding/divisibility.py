@@ -10,11 +10,17 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.content import Recent
-from xg.ir.dim import Dim, number
+from xg.ir.dim import Dim, Scalar, as_scalar, number
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
-from xg.ir.placement import axis_of, is_zigzag, local_shape, ordered_axis, shard
-from xg.ir.plan import ROUNDS, zigzag_axes
-from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.placement import (
+    ROUNDS,
+    axis_of,
+    is_zigzag,
+    local_shape,
+    ordered_axis,
+    shard,
+    zigzag_axes,
+)
 from xg.ir.size_checks import Numbers, axes_of, numbers_of, value_of
 from xg.ir.tensor import TensorType, spell_shape
 from xg.ir.walk import Symbols, instances

@@ -19,25 +19,31 @@ from xg.ir.body import Body
 from xg.ir.collectives import AROUND, MOVES, REDUCTIONS
 from xg.ir.collectives.part import shard_slice
 from xg.ir.collectives.row_owner import owns_index, to_local_index
-from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.dim import ONE, Dim, product, size, symbol
 from xg.ir.graph import Graph, IRProgram, Value
-from xg.ir.parameters import param_specs
 from xg.ir.placement import (
     CONSTANT,
+    EVERY,
+    INSIDE,
     PARTIAL,
     REPLICATED,
+    WHOLE,
     AxisState,
+    BlockId,
+    Cuts,
+    Entry,
+    Layout,
     Placement,
+    Plan,
     axis_of,
     local_shape,
     ordered_axis,
     shard,
+    zigzag_axes,
 )
-from xg.ir.plan import EVERY, INSIDE, WHOLE, BlockId, Cuts, Entry, Layout, Plan, zigzag_axes
 from xg.ir.prim import Attr, Expr, batch_of, const, where
-from xg.ir.scalar import size
 from xg.ir.tensor import Shape, Sizes
-from xg.ir.walk import Symbols
+from xg.ir.walk import Symbols, param_specs
 from xg.sharding.primitive_rules import ELEMENTWISE, Typing, groups
 
 # Find what the entries of a plan reach, and the placement that several give a value.

@@ -467,10 +467,10 @@ RULES: Final[Mapping[str, Rule]] = {
 
 # Typing of gates: of a sum, what each rank adds is 0 where none of its own parts counts.
 #
-# A derived gradient keeps a condition beside a sum (`xg.ir.cotangent`): it counts where any of its
-# terms was chosen, and is 0 elsewhere, whatever the slope may be there. Of terms that are cut each
-# rank has its own condition. Where that is false its term of the sum is 0, so each rank shuts its
-# own term, and no rank asks the others.
+# A derived gradient keeps a condition beside a sum (`xg.ir.primitive_gradients`): it counts where
+# any of its terms was chosen, and is 0 elsewhere, whatever the slope may be there. Of terms that
+# are cut each rank has its own condition. Where that is false its term of the sum is 0, so each
+# rank shuts its own term, and no rank asks the others.
 #
 # The condition comes from a maximum that only a derivation makes (`any_open`). A program that asks
 # for the largest of its own values gets the maximum over all ranks.

@@ -202,8 +202,9 @@ def line_of(step: Apply) -> str:
 
 # Differences of a program in which gradients end: what is stopped is a constant of the run.
 #
-# So is a route, the places of the largest, and a step such as a sign: where it changes there is no
-# derivative.
+# So is a route, the places of the largest, a comparison, and a step such as a sign: where it
+# changes there is no derivative. Equal operands of a maximum stay equal partners: their gradient is
+# the convention's, and any other is wrong.
 #
 # Generated code computes a stopped value again for other parameters, so differences of it would see
 # through. Here the interpreter computes the outputs, with the stopped values of the first run; the
@@ -229,6 +230,12 @@ class StoppedModule:
     module: Module
     stopped: Stopped
     bodies: BodyCache
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """The operators whose operands are equal at the point and differ beside it."""
+        steps = (step for step in self.stopped.ties if isinstance(step, Apply))
+        return tuple(dict.fromkeys(f"{step.op.glyph} in {line_of(step)}" for step in steps))
 
     @classmethod
     def at(

@@ -1,4 +1,4 @@
-"""One proof: the derived gradients of a block against differences, its code against the reference.
+"""Prove derived gradients by differences, and the code of a block by the reference.
 
 Every parameter is drawn at random, away from the ones and zeros that it starts as, and dropout is
 on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
@@ -16,13 +16,14 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
-from xg.ir.parameters import param_specs
+from xg.ir.graph import Apply, IRProgram, Value
+from xg.ir.walk import param_specs
 from xg.verify.domains import StoppedModule, fitting_inputs, large_ranges, stops
-from xg.verify.edges.proof import EdgeProof, try_edges
-from xg.verify.inner_gradients import inner_rows, takes_gradients
+from xg.verify.edge_proof import EdgeProof, try_edges
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
-from xg.verify.reference.interpret import Interpreter
+from xg.verify.reference.evaluate import Stopped
+from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.zeros import (
     ZeroProof,
     claim_of,
@@ -34,8 +35,83 @@ from xg.verify.zeros import (
 from xg_runtime import agreement, gradcheck, random_inputs
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected
-from xg_runtime.module import Arrays, Module
+from xg_runtime.module import Array, Arrays, Module
 from xg_runtime.norm import global_norm
+
+# Compare each gradient that a program takes in its forward pass with differences of its loss.
+#
+# The body of a ``grad[x](loss)`` is derived, and every backend computes it. So neither the
+# gradients of the program nor a comparison of backends would notice a body that is the gradient of
+# something else. Here x moves, and the interpreter computes the steps from x to the loss again.
+
+
+def inner_rows(
+    program: IRProgram, params: Arrays, inputs: Arrays, seed: int
+) -> tuple[gradcheck.Row, ...]:
+    """A row for each variable of each `grad`; if a graph is called often, of its first call."""
+    takers = set(_takers(program))
+    if not takers:
+        return ()
+    _, record = Interpreter(program, params, seed).forward(inputs)
+    rows: list[gradcheck.Row] = []
+    for run in record.runs():
+        if run.graph.key in takers:
+            takers.remove(run.graph.key)
+            steps = (step for step in run.graph.steps if isinstance(step, Apply))
+            inner = (_InnerGradient(program, params, seed, run, s) for s in steps if _is_taken(s))
+            rows += (row for each in inner for row in each.rows())
+    return tuple(rows)
+
+
+def takes_gradients(program: IRProgram) -> bool:
+    """Whether the forward pass has a `grad`, though nothing outside may have a gradient."""
+    return any(True for _ in _takers(program))
+
+
+def _takers(program: IRProgram) -> Iterator[str]:
+    """The keys of the graphs that have a `grad`."""
+    return (key for key, graph in program.graphs.items() if any(map(_is_taken, graph.steps)))
+
+
+def _is_taken(step: object) -> bool:
+    return isinstance(step, Apply) and step.op.differentiates > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _InnerGradient:
+    """One `grad` in one run of its graph."""
+
+    program: IRProgram
+    params: Arrays
+    seed: int
+    run: Record
+    step: Apply
+
+    def rows(self) -> Iterator[gradcheck.Row]:
+        """Yield the comparison for each variable; the others follow it, if they depend on it."""
+        loss, *others = self.step.inputs
+        of = loss.name or "…"
+        for value, made in zip(others, self.step.outputs, strict=False):
+            found = self._report(loss, value, made)
+            yield from (replace(row, name=f"grad[{value.name}]({of})") for row in found.rows)
+
+    def _report(self, loss: Value, variable: Value, made: Value) -> gradcheck.Report:
+        start, noted = {"x": self.run.values[variable]}, Stopped()
+
+        def values(arrays: Arrays, stopped: Stopped) -> Mapping[Value, Array]:
+            runner = Interpreter(self.program, self.params, self.seed, stopped=stopped)
+            return runner.rerun(self.run, {variable: arrays["x"]}, self.step).values
+
+        def function(arrays: Arrays) -> Arrays:
+            return {"loss": values(arrays, noted.replayed())[loss]}
+
+        def gradient(arrays: Arrays, d_outputs: Arrays) -> Arrays:
+            return {"x": d_outputs["loss"] * values(arrays, noted.replayed())[made]}
+
+        values(start, noted)
+        zeros = {} if self.run.values[made].any() else {"x": "zero at this draw"}
+        return gradcheck.check(function, gradient, start, zeros=zeros, seed=self.seed)
+
 
 OTHER_DRAWS: Final = 4
 
@@ -54,7 +130,8 @@ class Reference:
 class GradientProof:
     """The result for one block, its sizes, and its `domain` where inputs around 0 do not fit.
 
-    `zeros` are the gradients that the file expects to be zero, by path.
+    `zeros` are the gradients that the file expects to be zero, by path. `ties` name the operators
+    that have equal operands at all inputs, so that conventions say what their gradient is.
     `edges` are None if they were not asked for.
     """
 
@@ -65,6 +142,7 @@ class GradientProof:
     domain: str = ""
     zeros: Mapping[str, ZeroProof] = field(default_factory=dict[str, ZeroProof])
     edges: EdgeProof | None = None
+    ties: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -94,7 +172,7 @@ def prove(
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     params, inputs, domain = _drawn(program, seed)
     zeros = prove_zeros(program.graphs, expected_zeros(program.graphs), _shared(program), seed)
-    report = _differences(program, zeros, seed, kernels=kernels)
+    report, ties = _differences(program, zeros, seed, kernels=kernels)
     inner = inner_rows(program.graphs, params, inputs, seed)
     report = gradcheck.Report((*report.rows, *inner), seed)
     computed = _computed(program, params, inputs, seed)
@@ -112,7 +190,7 @@ def prove(
         numbers = {**sizes, **large}
         wide = _at_sizes(project, block, settings, numbers) if large else None
         tried = try_edges(program, sizes, fixed, seed, backends, domain, wide)
-    return GradientProof(program, sizes, report, references, domain, zeros, tried)
+    return GradientProof(program, sizes, report, references, domain, zeros, tried, ties)
 
 
 def sample(
@@ -200,26 +278,26 @@ def _as_integer(size: int | str | None) -> int | None:
 
 def _differences(
     program: Program, meant: Mapping[str, ZeroProof], seed: int, *, kernels: bool
-) -> gradcheck.Report:
-    """The derived gradients against differences.
+) -> tuple[gradcheck.Report, tuple[str, ...]]:
+    """The derived gradients against differences, and the ties at the draw.
 
     One that is zero by chance, as behind a rectifier that lets nothing of this draw through, is
     compared at other draws: a gradient that is forgotten is zero there, too.
     """
-    report = _differences_at(program, meant, seed, kernels=kernels)
+    report, ties = _differences_at(program, meant, seed, kernels=kernels)
     for other in range(seed + 1, seed + OTHER_DRAWS + 1):
         missing = {row.name for row in report.rows if row.reason == gradcheck.UNEXPLAINED}
         if not missing:
             break
-        again = _differences_at(program, meant, other, kernels=kernels)
+        again, _ = _differences_at(program, meant, other, kernels=kernels)
         found = {row.name: row for row in again.rows if row.name in missing}
         report = gradcheck.Report(tuple(found.get(row.name, row) for row in report.rows), seed)
-    return report
+    return report, ties
 
 
 def _differences_at(
     program: Program, meant: Mapping[str, ZeroProof], seed: int, *, kernels: bool
-) -> gradcheck.Report:
+) -> tuple[gradcheck.Report, tuple[str, ...]]:
     """Compare gradients at one draw; look inside calls only for a reason that is missing."""
     params, inputs, _ = _drawn(program, seed)
     module = program.on_arrays(kernels=kernels)
@@ -242,7 +320,7 @@ def _differences_at(
         missing = [row.name for row in report.rows if row.reason == gradcheck.UNEXPLAINED]
         reasons = {name: reason for name in missing if (reason := _behind_calls(program, name))}
         if not reasons:
-            return report
+            return report, module.ties if isinstance(module, StoppedModule) else ()
         zeros |= reasons
 
 

@@ -15,7 +15,7 @@ from xg.cost.communication import sends
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import BACKENDS, Program
 from xg.ir.collectives import send
-from xg.ir.stage import Stage
+from xg.ir.placement import Stage
 from xg.sharding.local import ShardSpec, cuts
 from xg.verify.controls import DRAWS, Control, Trial, controls
 from xg.verify.rank_comparison import (

@@ -27,14 +27,15 @@ from xg.ir.graph import IRProgram
 from xg.passes.pipelines import SINGLE_AROUND, run
 from xg.sharding.local import cuts
 from xg.verify.controls import DRAWS, Control, Trial, controls
-from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.pipeline_proof import PipelineComparison, StageRun, named, prove_pipeline, run_stage
 from xg.verify.proof_sizes import Case, case, mesh_sizes, reaches
 from xg.verify.rank_comparison import (
+    Edges,
     RankAgreement,
     RankComparison,
     RankRun,
     TrafficCheck,
+    compare_edges,
     count,
     error_of,
     finite_part,
@@ -44,7 +45,8 @@ from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
 from xg.verify.reference.evaluate import FLOATS, Mesh, NumberSystem
 from xg.verify.reference.interpret import BodyCache, Interpreter, Record
-from xg.verify.reference.modular.meanings import (
+from xg.verify.reference.random import key
+from xg.verify.reference.residues import (
     PRIMES,
     Field,
     Outcome,
@@ -55,7 +57,6 @@ from xg.verify.reference.modular.meanings import (
     run_drawn,
     run_with_record,
 )
-from xg.verify.reference.random import key
 from xg_runtime import agreement
 from xg_runtime.errors import InputError, RankError
 from xg_runtime.module import Array, Arrays, Module

@@ -24,11 +24,22 @@ from xg.driver import Program
 from xg.frontend.plan_in_choices import find_plan
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of, shape_project
-from xg.ir.dim import ONE, Coefficient, Dim, DimError, Monomial, number, product, symbol
+from xg.ir.dim import (
+    ONE,
+    Coefficient,
+    Dim,
+    DimError,
+    Monomial,
+    Scalar,
+    ScalarError,
+    number,
+    product,
+    size,
+    symbol,
+)
 from xg.ir.graph import Apply, Graph, IRProgram
-from xg.ir.plan import zigzag_axes
+from xg.ir.placement import zigzag_axes
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar, ScalarError, size
 from xg.ir.size_checks import axes_of, facts_of, value_of
 from xg.ir.walk import instances
 from xg.passes.pipelines import RANK, SINGLE, run

@@ -12,18 +12,11 @@ from xg.ir.body import topological
 from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.functions import STEPS
 from xg.ir.graph import LAST_ROUND, Apply, Call, Graph, IRProgram, MeantZero, Value
-from xg.ir.parameters import join, param_specs, sites_with
 from xg.ir.prim import COMPARE, RANDOM, Expr, batch_of
 from xg.ir.tensor import Shape
-from xg.verify.reference.modular.meanings import (
-    DRAWS,
-    PRIMES,
-    Undefined,
-    draw,
-    modulo_in_random_order,
-    run,
-)
+from xg.ir.walk import join, param_specs, sites_with
 from xg.verify.reference.random import key
+from xg.verify.reference.residues import DRAWS, PRIMES, Undefined, draw, modulo_in_random_order, run
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array
 

@@ -14,7 +14,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.frontend.project import Project, usable_names
 from xg.ir.graph import LAST_ROUND
 from xg.ir.op import Op, attaching, foreign_names, signature
-from xg.ir.plan import SCHEDULES
+from xg.ir.placement import SCHEDULES
 from xg.syntax import ast
 from xg.syntax.recovery import Awaited, expectation_at
 from xg_editor.meaning.declared import (

@@ -9,8 +9,8 @@ from xg import ops
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project
+from xg.ir.dim import spell_number
 from xg.ir.op import Op, signature
-from xg.ir.scalar import spell_number
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.syntax import ast
 from xg.syntax.ast import Syntax, walk

@@ -15,7 +15,7 @@ from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import Project
 from xg.frontend.typed import TypedBlocks
 from xg.ir.graph import Graph, Value
-from xg.ir.plan import Cuts, Layout, Plan
+from xg.ir.placement import Cuts, Layout, Plan
 from xg.sharding.local import Clash, Misfit, placing, reach_of
 from xg.syntax import ast
 from xg.syntax.ast import Syntax, walk

@@ -17,9 +17,8 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import prune
 from xg.ir.dim import ZERO, Dim, symbol
 from xg.ir.graph import Apply, Call, Carry, Graph, IRProgram, Param, State, Value
-from xg.ir.parameters import param_patterns
 from xg.ir.tensor import TensorType
-from xg.ir.walk import answers
+from xg.ir.walk import answers, param_patterns
 from xg.syntax.spelling import greek_name
 from xg_generate.decode_step.block import (
     BlockPlanner,

@@ -13,11 +13,10 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
 from xg.ir.functions import FUNCTIONS, UNARY
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.prim import ARITHMETIC, COMPARE, Expr
-from xg.ir.scalar import Scalar
 from xg.ir.walk import answers
 from xg_generate.decode_step.errors import LooksAhead
 

@@ -13,12 +13,11 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body, attribute, same, topological
-from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.dim import ONE, Dim, Scalar, product, symbol
 from xg.ir.functions import UNARY
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, Expr, ShapeError, Windows, batch_of, window
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Tensor
 from xg_generate.decode_step.errors import CannotStep

@@ -15,11 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.dim import ONE
+from xg.ir.dim import ONE, Scalar
 from xg.ir.graph import Apply, IRProgram, Value
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, reshape
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.passes.ring import attention
 from xg.passes.ring.attention import Fusion, Inside, Match, apply_fusion

@@ -13,9 +13,8 @@ from typing import Final, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import prune
-from xg.ir.dim import Dim, symbol
+from xg.ir.dim import Dim, Scalar, symbol
 from xg.ir.graph import Apply, Call, Graph, Loop, Step, Value
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs
 

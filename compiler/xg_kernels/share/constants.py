@@ -17,10 +17,10 @@ from xg.ir.body import LEAVES, VIEWS, Body, same, substitute, topological
 from xg.ir.content import prune
 from xg.ir.graph import Apply, Graph, IRProgram, Step, Value
 from xg.ir.op import Op
-from xg.ir.parameters import PREPARED
 from xg.ir.prim import RANDOM, Expr, operand
 from xg.ir.tensor import TensorType
 from xg.ir.use import Data
+from xg.ir.walk import PREPARED
 
 FREE: Final = (
     LEAVES | VIEWS | {"iota", "as_float", "stop"}

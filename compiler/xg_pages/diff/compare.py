@@ -16,10 +16,9 @@ from xg.ir.collective import FAMILY
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Value
 from xg.ir.labels import place_names, saved_names
-from xg.ir.parameters import join
 from xg.ir.placement import PARTIAL, Placement, local_shape
 from xg.ir.tensor import Sizes, TensorType, spell_shape
-from xg.ir.walk import level_by_level
+from xg.ir.walk import join, level_by_level
 
 # Match the steps of two graphs, and describe how each step makes its edges.
 #

@@ -28,10 +28,10 @@ from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
 from xg.ir.graph import Apply, Call, IRProgram, Value
 from xg.ir.graph import Step as GraphStep
-from xg.ir.parameters import param_specs
 from xg.ir.prim import LAWS
 from xg.ir.tensor import TensorType
-from xg.verify.examples.claim_check import Array
+from xg.ir.walk import param_specs
+from xg.verify.claim_check import Array
 from xg.verify.reference.interpret import Record
 from xg_pages.explain import page as words
 from xg_pages.explain.numbers import Bound, Rows, Said, rows, shape, spell_computation

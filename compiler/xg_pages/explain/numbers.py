@@ -17,10 +17,10 @@ from xg.frontend.typed import Settings, dims_of
 from xg.ir.body import topological
 from xg.ir.functions import FUNCTIONS, is_negative_size, of_sigmoid
 from xg.ir.graph import Apply, IRProgram, Value
-from xg.ir.parameters import frozen_paths, loss_of
 from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
-from xg.verify.examples.claim_check import Array, Recomputation, judge
+from xg.ir.walk import frozen_paths, loss_of
+from xg.verify.claim_check import Array, Recomputation, judge
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import random as invented
 from xg.verify.reference.evaluate import MEANING, Context, evaluate

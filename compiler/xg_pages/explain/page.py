@@ -13,8 +13,8 @@ from xg.diagnostics.terminal import counted
 from xg.figures.model.figure import Figure
 from xg.figures.views.notation import Notation, swaps_operand_axes
 from xg.ir.graph import Apply, Backward, Graph, IRProgram, Step, Value
-from xg.ir.parameters import is_loss
-from xg.verify.examples.claim_check import Array
+from xg.ir.walk import is_loss
+from xg.verify.claim_check import Array
 from xg_pages.explorer.facts import Equations
 from xg_runtime.errors import InputError
 

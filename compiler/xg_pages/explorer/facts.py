@@ -14,14 +14,11 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.richtext import characters
 from xg.figures.views.notation import Notation, swaps_operand_axes
 from xg.figures.views.steps import Drawn, own_tensors
-from xg.ir.dim import Coefficient, Dim, DimError, Monomial, product, symbol
+from xg.ir.dim import Coefficient, Dim, DimError, Monomial, Scalar, product, symbol
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value
-from xg.ir.parameters import CallSite, entry
-from xg.ir.placement import Placement
-from xg.ir.plan import zigzag_axes
-from xg.ir.scalar import Scalar
+from xg.ir.placement import Placement, zigzag_axes
 from xg.ir.tensor import TensorType
-from xg.ir.walk import Symbols, level_by_level
+from xg.ir.walk import CallSite, Symbols, entry, level_by_level
 from xg.verify.proof_sizes import SizeFacts
 from xg_pages.html.document import CodeLine, Pass
 

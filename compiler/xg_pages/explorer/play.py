@@ -20,11 +20,10 @@ from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.typed import Settings, dims_of, type_partly
 from xg.ir import prim
 from xg.ir.body import topological
-from xg.ir.dim import ONE, Dim, DimError, number
+from xg.ir.dim import ONE, Dim, DimError, Scalar, number
 from xg.ir.graph import Apply, IRProgram
 from xg.ir.placement import axis_of
 from xg.ir.prim import RANDOM, Expr, ShapeError
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.ir.walk import level_by_level
 from xg.sharding.local import ShardSpec, cuts

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.dim import Scalar, as_scalar
 from xg_runtime.module import Array
 from xg_torch.compare.flat_program import FlatEdge, FlatProgram, FlatStep, off
 

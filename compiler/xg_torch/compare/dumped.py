@@ -17,7 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import shape_project
-from xg.ir.parameters import param_specs
+from xg.ir.walk import param_specs
 from xg.sharding.errors import ManyStages
 from xg.sharding.local import ShardSpec, cuts
 from xg_runtime import arrays as array_files

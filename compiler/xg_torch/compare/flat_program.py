@@ -15,8 +15,8 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, Call, IRProgram, Value
-from xg.ir.parameters import join
 from xg.ir.use import Attrs
+from xg.ir.walk import join
 from xg.verify.reference.evaluate import Context, evaluate
 from xg.verify.reference.interpret import Arrays, BodyCache, Interpreter, Record
 from xg.verify.reference.random import drawing_key

@@ -22,7 +22,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, fields, is_dataclass
 from xg.driver import Program
 from xg.frontend.project import Project
 from xg.frontend.typed import dims_of
-from xg.ir.parameters import join, readers
+from xg.ir.walk import join, readers
 from xg.sharding.local import ShardSpec
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.rank_comparison import window

@@ -22,7 +22,7 @@ from xg.diagnostics.limits import Processes
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
-from xg.ir.sizes_from_arrays import carried_sizes
+from xg.ir.size_checks import carried_sizes
 from xg.sharding.local import ShardSpec, cuts
 from xg.verify.rank_comparison import window
 from xg_runtime import arrays as array_files

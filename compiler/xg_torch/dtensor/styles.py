@@ -18,8 +18,8 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.moves import collective
-from xg.ir.parameters import join
 from xg.ir.placement import INVARIANT, AxisState
+from xg.ir.walk import join
 from xg_runtime import names
 from xg_runtime.errors import InputError
 from xg_runtime.names import Names

@@ -13,8 +13,7 @@ from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collectives import collective_of
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
-from xg.ir.placement import INVARIANT
-from xg.ir.plan import INSIDE, ROUNDS, WHOLE, Memory
+from xg.ir.placement import INSIDE, INVARIANT, ROUNDS, WHOLE, Memory
 from xg_torch.dtensor.styles import (
     Along,
     Layers,

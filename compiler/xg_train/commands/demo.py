@@ -49,7 +49,7 @@ def run(options: Namespace, console: Console) -> int:
     """Tell the story of one text, or build the gallery."""
     # Both import all that xg has; the arguments of a command need none of it.
     if options.every or options.names:
-        from xg_train.gallery import show_gallery
+        from xg_train.story import show_gallery
 
         return show_gallery(options, console)
     from xg_train.story import tell

@@ -19,10 +19,10 @@ from xg.codegen.emit.dialect import Kernels
 from xg.codegen.emit.function import OperatorFunction
 from xg.diagnostics.diagnostic import Source, Span
 from xg.ir.body import Body, topological
+from xg.ir.dim import Scalar
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.prim import RANDOM, Cuts
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
 from xg.verify.reference.evaluate import Context, Mesh, evaluate

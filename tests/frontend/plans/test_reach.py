@@ -6,7 +6,7 @@ import pytest
 
 from xg.diagnostics.diagnostic import Source, Span
 from xg.ir.dim import Dim, symbol
-from xg.ir.plan import BlockId, Entry, Layout, Plan
+from xg.ir.placement import BlockId, Entry, Layout, Plan
 from xg.ir.tensor import Sizes
 from xg.sharding.local import Clash, Misfit, Reach, cut_axes, cut_sizes, placing, reach_of
 

@@ -11,8 +11,8 @@ from frontend.plans.shipped import DIAGRAMS, MODELS, names
 from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
-from xg.ir.parameters import moving
-from xg.ir.plan import ROUNDS
+from xg.ir.placement import ROUNDS
+from xg.ir.walk import moving
 from xg.sharding.apply_plan import cut_row, placed_values, with_mesh
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import xg
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import parse_project
-from xg.ir.parameters import state_shapes
+from xg.ir.walk import state_shapes
 from xg.verify.reference.interpret import Interpreter, initial
 
 LIBRARY = Path(__file__).parents[3] / "diagrams"

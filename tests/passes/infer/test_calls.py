@@ -14,8 +14,8 @@ from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
 from xg.ir.graph import Apply, IRProgram
-from xg.ir.parameters import param_specs
 from xg.ir.size_checks import check_numbers
+from xg.ir.walk import param_specs
 from xg.passes.differentiate import differentiate
 from xg.passes.infer import infer
 from xg.passes.resolve import resolve

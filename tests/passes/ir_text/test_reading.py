@@ -7,9 +7,8 @@ from ir_reader import read_program
 from ir_reader.errors import UnreadableIR
 
 from xg.diagnostics.diagnostic import Span
-from xg.ir.dim import symbol
+from xg.ir.dim import Scalar, as_scalar, symbol
 from xg.ir.graph import Apply, IRProgram
-from xg.ir.scalar import Scalar, as_scalar
 from xg.passes.ir_text import spell_program
 
 TEXT = """\

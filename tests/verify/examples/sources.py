@@ -5,7 +5,7 @@ from pathlib import Path
 from xg.frontend.examples.binding import BoundExample, documents
 from xg.frontend.project import parse_project, read_project
 from xg.syntax import ast
-from xg.verify.examples.claim_check import Judged, judge
+from xg.verify.claim_check import Judged, judge
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 CAT_SLEEPS = DIAGRAMS / "examples" / "cat_sleeps.xg"

@@ -12,7 +12,7 @@ from verify.examples.sources import CAT_SLEEPS, examples
 
 from xg.frontend.examples.binding import BoundExample, bind, documents
 from xg.frontend.project import parse_project, read_project
-from xg.verify.examples.claim_check import Array, Judged, Recomputation, checked, judge
+from xg.verify.claim_check import Array, Judged, Recomputation, checked, judge
 
 AS_WRITTEN = Path(__file__).parents[2] / "programs" / "06_cat_sleeps.xg"
 HOLDING = {"Q": 1, "K": 0, "V": 1, "A": 0, "AS": 0, "O": 9, "H": 0, "z": 0, "y": 0} | {

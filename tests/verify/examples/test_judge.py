@@ -10,7 +10,7 @@ from xg import ops
 from xg.frontend.examples.binding import last_digit
 from xg.frontend.project import parse_project
 from xg.ir.prim import Expr
-from xg.verify.examples.claim_check import NUDGES_AT_MOST, CheckedDocument, Recomputation, checked
+from xg.verify.claim_check import NUDGES_AT_MOST, CheckedDocument, Recomputation, checked
 
 # X • W, and tanh of it, to four digits
 U = "    expect U = [[1, -1.75], [-0.75, 4.125]]\n"
@@ -139,6 +139,30 @@ def test_a_wrong_derivative_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         "dW",
         "dU",
     }
+
+
+TIES = """\
+dim S
+op Larger(a, b) = max(a, b)
+op Product(a, b) = a*b
+block Net(x [S]) -> loss [] {
+    x -> stop                 : s
+    Larger(x, s) -> sum[S]    : l
+    Product(x, s) -> sum[S]   : p
+    x -> ReLU -> sum[S]       : r
+    l -> ⊕<-p -> ⊕<-r         : loss
+}
+example of Net {
+    given x = [2, 0, -3]
+    expect dx = [3.5, 0.5, -2.5]
+}
+"""
+
+
+def test_claims_hold_at_ties_and_where_gradients_end() -> None:
+    """One half is the share of max(x, s), x the slope of x*s, and 1 or 0 that of ReLU."""
+    (found,) = checked(parse_project(TIES.encode()), None, {}, seed=0)
+    assert found.passed, found.differences
 
 
 def test_a_gradient_that_is_zero_with_these_numbers() -> None:

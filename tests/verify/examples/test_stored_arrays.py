@@ -9,7 +9,7 @@ from tests.verify.examples.sources import NET
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.examples.binding import NUMBERS_AT_MOST, BoundExample, documents
 from xg.frontend.project import read_project
-from xg.verify.examples.claim_check import judge
+from xg.verify.claim_check import judge
 from xg_runtime.arrays import write
 
 X, T = np.array([[0.5, -1.0], [0.25, 2.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])

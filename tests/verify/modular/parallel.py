@@ -14,7 +14,7 @@ from xg.ir.graph import IRProgram
 from xg.ir.prim import Expr
 from xg.sharding.local import cuts
 from xg.verify.reference.evaluate import Context, Mesh, NumberSystem
-from xg.verify.reference.modular.meanings import SUMMED, Outcome, RunInputs, Undefined, modulo, run
+from xg.verify.reference.residues import SUMMED, Outcome, RunInputs, Undefined, modulo, run
 from xg_runtime.errors import RankError
 
 Array = NDArray[Any]

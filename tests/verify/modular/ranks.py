@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from ops.samples import SAMPLES
+from sharding.rank_bodies import run
 from sharding.trial import States, Trial, dual_of
 
 from xg import ops
@@ -20,8 +21,7 @@ from xg.ir.primitive_gradients import pullback
 from xg.sharding.local import localise
 from xg.sharding.primitive_rules import Typing
 from xg.verify.reference.evaluate import evaluate
-from xg.verify.reference.modular.meanings import PRIMES, Field, modulo
-from xg.verify.reference.rank_bodies import run
+from xg.verify.reference.residues import PRIMES, Field, modulo
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

@@ -11,18 +11,11 @@ from ops.trial import Trial
 
 from xg import ops
 from xg.ir.body import Body, topological
-from xg.ir.op import Op
 from xg.ir.functions import exp
+from xg.ir.op import Op
 from xg.ir.prim import COMPARE, const, operand, reduce_max, reduce_sum
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
-from xg.verify.reference.modular.meanings import (
-    MINUS_INFINITY,
-    MIXED,
-    PRIMES,
-    Field,
-    Undefined,
-    modulo,
-)
+from xg.verify.reference.residues import MINUS_INFINITY, MIXED, PRIMES, Field, Undefined, modulo
 
 ROUNDED = 1e-12  # far below any fraction of the small whole numbers that are tried
 FIELD = Field(PRIMES[0])

@@ -21,7 +21,7 @@ from verify.modular.parallel import (
 
 import xg
 from xg.ir.graph import IRProgram
-from xg.verify.reference.modular.meanings import PRIMES, Outcome, RunInputs, run_drawn
+from xg.verify.reference.residues import PRIMES, Outcome, RunInputs, run_drawn
 
 PLANS = Path(__file__).parents[2] / "programs" / "08_plans.xg"
 SIZES = {"B": 6, "S": 6, "V": 12, "D": 12, "N_H": 6, "N_L": 1, "S_max": 12}

@@ -15,9 +15,9 @@ from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.graph import IRProgram
-from xg.ir.parameters import param_specs
+from xg.ir.walk import param_specs
 from xg.verify.proof_sizes import verification_sizes
-from xg.verify.reference.modular.meanings import PRIMES, Undefined, draw, run, run_drawn
+from xg.verify.reference.residues import PRIMES, Undefined, draw, run, run_drawn
 from xg.verify.zeros import why_zero, why_zero_through_calls
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
@@ -87,7 +87,7 @@ def test_a_program_that_divides_by_zero_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_draw_that_meets_a_zero_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xg.verify.reference.modular import meanings as module
+    from xg.verify.reference import residues as module
 
     program = compiled("notation/mlp.xg")
     real, calls = module.run, list[int]()

@@ -14,7 +14,7 @@ from xg.ir.body import Body, substitute, topological
 from xg.ir.prim import Expr, equal
 from xg.sharding.local import localise
 from xg.sharding.primitive_rules import IllTyped, Typing
-from xg.verify.reference.modular.meanings import Undefined
+from xg.verify.reference.residues import Undefined
 
 
 def typed(glyph: str, ranks: int, *, collects: bool) -> Iterator[tuple[Trial, States, Typing]]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from xg.verify.reference.modular.meanings import (
+from xg.verify.reference.residues import (
     MINUS_INFINITY,
     POSITIVE,
     PRIMES,

@@ -14,7 +14,7 @@ from verify.modular.rewrites import DIMS, REWRITES
 from xg.driver import compile_project
 from xg.frontend.project import Project, read_project
 from xg.ir.graph import IRProgram
-from xg.verify.reference.modular.meanings import PRIMES, Undefined, run, run_drawn
+from xg.verify.reference.residues import PRIMES, Undefined, run, run_drawn
 
 
 @cache

@@ -12,7 +12,7 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.verify import plan_proof
 from xg.verify.plan_proof import RankProof, prove_ranks
-from xg.verify.reference.modular.meanings import PRIMES as EVERY
+from xg.verify.reference.residues import PRIMES as EVERY
 
 LONGEST = 4 if THOROUGH else 3  # of a ring, in ranks
 PRIMES = EVERY if THOROUGH else EVERY[:1]

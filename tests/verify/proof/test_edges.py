@@ -15,8 +15,8 @@ from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.frontend.typed import Settings, dims_of
 from xg.verify.domains import refusal
-from xg.verify.edges.point import Point, round_to
-from xg.verify.edges.proof import EdgeProof, point_at, try_edges
+from xg.verify.edge_point import Point, round_to
+from xg.verify.edge_proof import EdgeProof, point_at, try_edges
 from xg.verify.proof_sizes import sizes_of_proof
 
 # Daily those in which something was wrong: exact GELU in float16, and kernels at S = 1.
@@ -109,3 +109,78 @@ def test_a_gradient_of_a_half_type_is_no_float32() -> None:
     found = point.compare(outputs, {n: x.astype("f4") for n, x in point.expected.gradients.items()})
     assert found is not None
     assert "is float32, not float16" in str(found)
+
+
+ROUTED = """\
+dim B, S, D = 3
+op scaled(y [B, E, C, D]) = y * (1 + range[E])
+block Main(X [B, S, D]) -> Y [B, S, D] {
+    param w [D, 3]
+    X -> LN -> •<=w -> S          : p [B, S, 3]
+      -> topk(1)                  : g [B, S, 1], e [B, S, 1] in 3
+    X -> dispatch(3, S)<-e        : x [B, 3, S, D], slot [B, S, 1] in 3*S + 1, n []
+    x -> scaled -> combine<-slot<-g : Y
+}
+"""
+
+
+def test_results_on_another_route_are_named_and_not_wrong() -> None:
+    """Every expert is as good as the others, so last bits choose among them."""
+    program = xg.compile(source=ROUTED, sizes={"B": 1, "S": 1})
+    base = point_at(program.graphs, 0).tied()
+    point = replace(base, params={"w": np.ones((3, 3))}, inputs={"X": np.array([[[0.1, 0.3, 1]]])})
+    others = [point.shake(number) for number in range(100, 110)]
+    assert [point.compare(*each) for each in others] == [None] * 10
+    assert "Y" in point.chances
+    outputs, gradients = others[0]
+    assert point.compare({"Y": outputs["Y"] + 10}, gradients)
+
+
+def test_sums_of_short_numbers_are_the_same_in_any_order() -> None:
+    text = "dim B, D\nblock F(X [B, D], w [D, D]) -> Y [B, D] { X -> •<=w -> ReLU : Y }\n"
+    program = xg.compile(source=text, sizes={"B": 2, "D": 3})
+    point = point_at(program.graphs, 0).tied()
+    outputs, gradients = point.shake(1)
+    assert np.array_equal(outputs["Y"], point.expected.outputs["Y"])
+    assert point.compare({"Y": outputs["Y"] + (outputs["Y"] == 0)}, gradients)
+    assert not point.chances
+
+
+TOO_LARGE = {  # a formula, and the tensors that float16 has no numbers for
+    "x*1000000": ["Y", "dX"],
+    "exp(20*x)": ["Y", "dX"],
+    "x*1000/1000": [],
+    "tanh(x*1000000)": [],
+}
+
+
+@pytest.mark.parametrize("formula", TOO_LARGE)
+def test_numbers_too_large_for_a_type_are_named(formula: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.xg"
+    path.write_text(
+        f"dim B, D\nop f(x) = {formula}\nblock F(X [B, D]) -> Y [B, D] {{ X -> f : Y }}"
+    )
+    edges = _edges(path, "F", {"B": 8, "D": 8})
+    assert edges.passed, edges.disagreements
+    reason = "the type has no number that large"
+    assert [name for name, why in edges.left_out.items() if why == reason] == [
+        f"{name} at float16" for name in TOO_LARGE[formula]
+    ]
+
+
+@pytest.mark.parametrize("found", [np.inf, np.nan, -np.inf])
+def test_an_infinity_is_found_in_a_type_that_has_the_number(found: float) -> None:
+    text = "dim B, D\nop f(x) = x*100\nblock F(X [B, D]) -> Y [B, D] { X -> f : Y }\n"
+    point = point_at(xg.compile(source=text, sizes={"B": 2, "D": 3}).graphs, 0).rounded("float16")
+    expected = {name: x.astype(np.float16) for name, x in point.expected.outputs.items()}
+    gradients = {name: x.astype(np.float16) for name, x in point.expected.gradients.items()}
+    assert point.compare(expected, gradients) is None
+    assert point.compare({"Y": np.full((2, 3), found, np.float16)}, gradients)
+
+
+def test_every_gradient_that_is_not_finite_is_named() -> None:
+    text = "dim B\nop f(x, y) = sqrt(x) + log(y)\nblock F(x, y [B]) -> z [B] { f(x, y) : z }\n"
+    point = point_at(xg.compile(source=text, sizes={"B": 2}).graphs, 0)
+    point = replace(point, inputs={"x": np.zeros(2), "y": np.array([0.0, 1.0])})
+    with np.errstate(all="ignore"):
+        assert point.undefined_gradients == ["x", "y"]

@@ -16,7 +16,7 @@ from xg.ir.prim import Expr
 from xg.ir.verify import violations
 from xg.verify.gradient_proof import GradientProof, prove
 from xg.verify.reference.evaluate import Context
-from xg.verify.reference.modular.meanings import MINUS_INFINITY, PRIMES, modulo_in_random_order
+from xg.verify.reference.residues import MINUS_INFINITY, PRIMES, modulo_in_random_order
 from xg.verify.zeros import why_zero_through_calls
 from xg_runtime.errors import InputError
 

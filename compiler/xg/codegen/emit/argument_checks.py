@@ -14,18 +14,19 @@ from xg.codegen.emit.text import WIDTH, Precedence, bracketed, dictionary, infix
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, symbol
 from xg.ir.graph import Apply, Graph, IRProgram, Value
-from xg.ir.known_sizes import SizeSources, carried_symbols, closure
 from xg.ir.op import AtMost
-from xg.ir.parameters import ignored
 from xg.ir.size_checks import (
+    SizeSources,
     axes_of,
     axes_with_positions,
+    carried_symbols,
+    closure,
     reaches_of,
     size_constraints,
     sizes_of_params,
 )
 from xg.ir.tensor import Sizes
-from xg.ir.walk import instances
+from xg.ir.walk import ignored, instances
 
 # Lines that refuse sizes which do not divide or are less than 1.
 #

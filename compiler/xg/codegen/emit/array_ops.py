@@ -12,10 +12,9 @@ from xg.codegen.emit.function import PLAIN
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import Precedence, Text, call, infix, power, tuple_of
 from xg.ir.body import topological
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, Scalar
 from xg.ir.functions import FUNCTIONS
 from xg.ir.prim import Expr, batch_of, is_absolute
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 
 Swap = Callable[[Text, int], Text]  # the last two axes exchanged, given the rank

@@ -15,9 +15,9 @@ from xg.codegen.emit.spelling import Spelling, SupportFile
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
 from xg.ir.collectives import collective_of
+from xg.ir.dim import Scalar
 from xg.ir.graph import Apply
 from xg.ir.prim import Cuts
-from xg.ir.scalar import Scalar
 from xg.ir.use import Attrs
 from xg.packages import offers, service
 

@@ -25,8 +25,8 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import remove_stops
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.labels import value_names
-from xg.ir.parameters import PREPARED
 from xg.ir.tensor import spell_shape
+from xg.ir.walk import PREPARED
 
 # Numbers of parameters alone as text: computed where parameters are prepared, fetched by steps.
 

@@ -11,10 +11,10 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Precedence, Text, broken, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import LEAVES, Body, has_unsafe_choice, topological
+from xg.ir.dim import Scalar
 from xg.ir.functions import FUNCTIONS, STEPS, UNARY
 from xg.ir.op import Description, Op
 from xg.ir.prim import ARITHMETIC, RANDOM, Expr
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes
 from xg.ir.use import Attrs
 

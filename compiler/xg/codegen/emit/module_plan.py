@@ -12,15 +12,13 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.statements import Functions, Mark, Statements
 from xg.codegen.emit.text import Text, add_comment, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.dim import symbol
+from xg.ir.dim import Scalar, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
-from xg.ir.known_sizes import SizeSources, carried_symbols
 from xg.ir.labels import snake, value_names
-from xg.ir.parameters import has_params, moves
 from xg.ir.prim import RANDOM
-from xg.ir.scalar import Scalar
+from xg.ir.size_checks import SizeSources, carried_symbols
 from xg.ir.tensor import spell_shape
-from xg.ir.walk import having
+from xg.ir.walk import has_params, having, moves
 
 
 @dataclass(slots=True)

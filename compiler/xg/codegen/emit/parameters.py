@@ -14,11 +14,10 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import Text, broken, indent_lines, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collectives import collective_of
-from xg.ir.dim import Dim, symbol
+from xg.ir.dim import Dim, Scalar, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Start, Step, Value
 from xg.ir.moves import collective
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.ir.walk import callers_first, having, inside, reachable_keys
 from xg.sharding.local import cuts_of_value

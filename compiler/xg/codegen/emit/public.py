@@ -39,7 +39,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import bracketed, broken, dictionary, indent_lines, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, IRProgram, Value
-from xg.ir.known_sizes import carried_symbols
+from xg.ir.size_checks import carried_symbols
 from xg.ir.walk import having, reachable_keys
 
 

@@ -16,10 +16,8 @@ from xg.codegen.emit.spelling import Scope, private
 from xg.codegen.emit.text import WIDTH, bracketed, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Call, Graph, IRProgram, Value
-from xg.ir.known_sizes import carried_symbols, closure
-from xg.ir.parameters import CallSite, entry, join, moving
-from xg.ir.size_checks import sizes_of_params
-from xg.ir.walk import callers_first
+from xg.ir.size_checks import carried_symbols, closure, sizes_of_params
+from xg.ir.walk import CallSite, callers_first, entry, join, moving
 
 # Frozen parameters: which of a module's gradients are left out on purpose.
 

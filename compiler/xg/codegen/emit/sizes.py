@@ -9,10 +9,9 @@ from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.text import Precedence, Text, infix, power
 from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import ONE, ZERO, Dim, product, symbol
+from xg.ir.dim import ONE, ZERO, Dim, Scalar, product, spell_number, symbol
 from xg.ir.errors import UnboundSize
-from xg.ir.known_sizes import ImpliedSize, closure, implied_sizes
-from xg.ir.scalar import Scalar, spell_number
+from xg.ir.size_checks import ImpliedSize, closure, implied_sizes
 from xg.ir.tensor import Shape, Sizes, spell_shape
 
 

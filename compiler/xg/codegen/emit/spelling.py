@@ -11,9 +11,8 @@ from typing import Protocol
 from xg.codegen.emit.sizes import spell_dim, spell_scalar
 from xg.codegen.emit.text import Text
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, Sizes
 
 # Functions and classes that a generated module contains, from files of ordinary, tested code.

@@ -27,7 +27,7 @@ from xg.codegen.emit.text import bracketed, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply
-from xg.ir.known_sizes import closure, symbols_of
+from xg.ir.size_checks import closure, symbols_of
 
 IS_PREPARED: Final = "isinstance(params, Prepared)"
 

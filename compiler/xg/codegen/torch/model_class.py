@@ -31,8 +31,8 @@ from xg.codegen.torch.templates import PATHS, SETTLE, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, IRProgram, Value
-from xg.ir.known_sizes import closure, symbols_of
 from xg.ir.labels import value_names
+from xg.ir.size_checks import closure, symbols_of
 from xg.ir.walk import reachable_keys
 
 # Lines of a model that refuse inputs of other shapes, by the names that the file gives them.

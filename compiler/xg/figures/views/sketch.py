@@ -32,8 +32,8 @@ from xg.ir.placement import (
     local_shape,
     ordered_axis,
     shard,
+    zigzag_axes,
 )
-from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape, TensorType
 

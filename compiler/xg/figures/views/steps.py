@@ -12,11 +12,10 @@ from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.views.notation import Notation, kind
 from xg.figures.views.sketch import collective_axis, mesh_axes
-from xg.ir.dim import ONE, ZERO, Dim, product
+from xg.ir.dim import ONE, ZERO, Dim, as_scalar, product
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.moves import collective
-from xg.ir.plan import ROUNDS, Plan
-from xg.ir.scalar import as_scalar
+from xg.ir.placement import ROUNDS, Plan
 from xg.ir.use import Attrs, Length, Number, Tensor, Word
 
 # Masks that a block puts on scores itself: its box says them, as they change its meaning.

@@ -35,9 +35,9 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, declared_dims, shape_project, type_project
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, IRProgram, Value
-from xg.ir.parameters import CallSite, entry, ignored, join, loss_of, param_specs, scalars
-from xg.ir.sizes_from_arrays import sizes_from_arrays
+from xg.ir.size_checks import sizes_from_arrays
 from xg.ir.tensor import TensorType
+from xg.ir.walk import CallSite, entry, ignored, join, loss_of, param_specs, scalars
 from xg.passes.pipelines import DIFFERENTIATE, run
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import ExpressionReader

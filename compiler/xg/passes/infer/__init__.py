@@ -15,11 +15,10 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.limits import Beyond, Rank
 from xg.ir.body import Body
 from xg.ir.content import Recent
-from xg.ir.dim import Dim, DimError
+from xg.ir.dim import Dim, DimError, ScalarError
 from xg.ir.errors import NotWhole, no_size
 from xg.ir.graph import Apply, Call, Carry, Graph, IRProgram, Value, stack_along
 from xg.ir.op import Op
-from xg.ir.scalar import ScalarError
 from xg.ir.size_checks import beyond_limits
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Misuse, Use

@@ -13,10 +13,9 @@ from xg.diagnostics.limits import Beyond
 from xg.ir.dim import ONE, ZERO, Dim, DimError, number
 from xg.ir.errors import no_size
 from xg.ir.graph import Apply, Call, Graph, Value, meant_axis
-from xg.ir.parameters import CallSite, join
 from xg.ir.tensor import Shape, Sizes, TensorType, spell_shape
 from xg.ir.use import Data, Tensor, advice
-from xg.ir.walk import callers_first
+from xg.ir.walk import CallSite, callers_first, join
 from xg.ops import find
 from xg.passes.infer.errors import (
     ExchangedResults,

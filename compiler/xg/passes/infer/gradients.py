@@ -26,8 +26,8 @@ from xg.ir.dim import ONE, Dim
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.ir.op import Gradient, Op
 from xg.ir.prim import RANDOM, Expr, Kind, const, operand
+from xg.ir.primitive_gradients import without_repeats
 from xg.ir.tensor import Shape, TensorType
-from xg.ir.uniform import without_repeats
 from xg.ir.use import Data
 from xg.ir.walk import answers, inside, reachable_keys
 from xg.passes.infer.errors import OperatorMisuse

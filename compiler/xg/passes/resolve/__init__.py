@@ -9,10 +9,9 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.limits import ExpandedOperators
 from xg.ir.content import Recent
-from xg.ir.dim import number
+from xg.ir.dim import Scalar, number
 from xg.ir.graph import Graph, IRProgram
 from xg.ir.op import Op
-from xg.ir.scalar import Scalar
 from xg.ir.walk import Circular, sort_graphs
 from xg.passes.resolve.block import Incomplete, resolve_block
 from xg.passes.resolve.errors import CallsItself, NoBlock, Refused

@@ -10,9 +10,9 @@ from xg import ops
 from xg.diagnostics.diagnostic import Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.terminal import SLIP, similar
+from xg.ir.dim import as_scalar, size
 from xg.ir.graph import Apply, Graph, MeantZero, Param, Remark, Value
 from xg.ir.op import Op
-from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import Shape, TensorType
 from xg.passes.resolve.errors import (
     CallPlace,

@@ -11,12 +11,21 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.limits import Beyond
 from xg.diagnostics.terminal import SLIP, similar
 from xg.ir.content import Recent
-from xg.ir.dim import Dim, DimError, number, symbol
+from xg.ir.dim import (
+    FUNCTIONS,
+    Dim,
+    DimError,
+    Scalar,
+    ScalarError,
+    as_scalar,
+    function,
+    number,
+    symbol,
+)
+from xg.ir.dim import size as scalar_size
 from xg.ir.graph import Start
 from xg.ir.op import Brackets
-from xg.ir.plan import Layout
-from xg.ir.scalar import FUNCTIONS, Scalar, ScalarError, as_scalar, function
-from xg.ir.scalar import size as scalar_size
+from xg.ir.placement import Layout
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import REST, Axis, AxisGroup, AxisMap
 from xg.passes.resolve.errors import BadArgument, Refused

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.dim import Dim, symbol
+from xg.ir.dim import Dim, Scalar, as_scalar, symbol
 from xg.ir.graph import Apply, Call, Loop, Pending, Value
 from xg.ir.op import Brackets, Op
-from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.tensor import Shape
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.ops.grad import gradient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt, Span
-from xg.ir.plan import SCHEDULES
+from xg.ir.placement import SCHEDULES
 from xg.passes.resolve.errors_of_names import UnknownName, nearest, spelling_fixes
 from xg.syntax.format import declaration
 

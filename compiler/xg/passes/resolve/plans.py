@@ -7,7 +7,7 @@ from typing import cast
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.plan import EVERY, ROUNDS, SCHEDULES, Entry, Layout, Memory, Plan, Schedule
+from xg.ir.placement import EVERY, ROUNDS, SCHEDULES, Entry, Layout, Memory, Plan, Schedule
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.plan_errors import (

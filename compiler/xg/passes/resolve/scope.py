@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
 from xg.ir.graph import Apply, Call, Value
 from xg.ir.op import Op
-from xg.ir.plan import Layout
-from xg.ir.scalar import Scalar
+from xg.ir.placement import Layout
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.passes.resolve.errors import (
     NameTwice,

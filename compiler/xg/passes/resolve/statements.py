@@ -8,9 +8,9 @@ from itertools import count
 from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
+from xg.ir.dim import Scalar, as_scalar
 from xg.ir.graph import LAST_ROUND, Call, Carry, Graph, IRProgram, MeantZero, Remark, Value
 from xg.ir.op import Op
-from xg.ir.scalar import Scalar, as_scalar
 from xg.passes.resolve.errors import (
     MarkedTwice,
     NextOfState,

@@ -25,12 +25,11 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.collectives.shift import gather_around, scatter_around
+from xg.ir.dim import Scalar
 from xg.ir.graph import Apply, Graph, IRProgram, Value
 from xg.ir.op import Op
-from xg.ir.placement import INVARIANT, ordered_axis
-from xg.ir.plan import zigzag_axes
+from xg.ir.placement import INVARIANT, ordered_axis, zigzag_axes
 from xg.ir.prim import Cuts, Expr
-from xg.ir.scalar import Scalar
 from xg.ir.use import Word
 from xg.passes.ring import attention
 from xg.passes.ring.attention import apply_fusion

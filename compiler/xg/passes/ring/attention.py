@@ -14,7 +14,7 @@ from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.content import prune
-from xg.ir.dim import ONE, ZERO, Dim
+from xg.ir.dim import ONE, ZERO, Dim, Scalar, as_scalar, size
 from xg.ir.functions import exp, log
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.op import Op
@@ -33,7 +33,6 @@ from xg.ir.prim import (
     reshape,
     where,
 )
-from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Data, Number, Word
 

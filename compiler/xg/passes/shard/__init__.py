@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.communicators import communicators
 from xg.ir.content import prune, with_parts
 from xg.ir.graph import Apply, Call, Graph, IRProgram
+from xg.ir.moves import communicators
 from xg.ir.tensor import Sizes
 from xg.passes.shard.added_steps import AddedSteps, added_steps
 from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import calling
 from xg.ir.graph import Call, Graph, IRProgram, Step, Value
-from xg.ir.parameters import moving
-from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
-from xg.ir.plan import Cuts, Memory
-from xg.ir.walk import callees_first, sort_graphs
+from xg.ir.placement import INVARIANT, AxisState, Cuts, Memory, PlacementRequest, shard
+from xg.ir.walk import callees_first, moving, sort_graphs
 from xg.sharding.apply_plan import PlanCache, PlannedValue, memory_of
 from xg.sharding.local import Reach
 

@@ -12,7 +12,6 @@ from xg.ir.collectives import MOVES
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.moves import inputs_again, steps_again
-from xg.ir.parameters import gathered_params, moving
 from xg.ir.placement import (
     CONSTANT,
     INVARIANT,
@@ -25,6 +24,7 @@ from xg.ir.placement import (
     shard,
 )
 from xg.ir.tensor import spell_shape
+from xg.ir.walk import gathered_params, moving
 from xg.passes.shard.resharding import TRIED_AT_MOST, RefusedOperator, free_ways, repeated
 from xg.sharding.primitive_rules import IllTyped, type_body
 

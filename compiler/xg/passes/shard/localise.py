@@ -16,6 +16,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY
 from xg.ir.collectives import MOVES, once
+from xg.ir.dim import Scalar
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value, gradient_ports
 from xg.ir.moves import collective, moved
 from xg.ir.op import Description, Op
@@ -32,10 +33,9 @@ from xg.ir.placement import (
     ordered_axis,
     same,
     serves,
+    zigzag_axes,
 )
-from xg.ir.plan import zigzag_axes
 from xg.ir.prim import ShapeError
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Misuse, Tensor
 from xg.passes.shard.calls import in_all_rounds, stacked_along, taken_along

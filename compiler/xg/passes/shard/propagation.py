@@ -18,8 +18,7 @@ from xg.ir.content import Recent, calling
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.moves import collective
-from xg.ir.placement import CONSTANT, INVARIANT, AxisState
-from xg.ir.plan import zigzag_axes
+from xg.ir.placement import CONSTANT, INVARIANT, AxisState, zigzag_axes
 from xg.ir.walk import Symbols, answers, sort_graphs
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, behind, entering, refuse_sends

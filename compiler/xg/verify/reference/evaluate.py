@@ -15,11 +15,10 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.collectives import AROUND, PRIMITIVES, SENDING
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
 from xg.ir.functions import FUNCTIONS, STEPS
 from xg.ir.placement import is_zigzag
 from xg.ir.prim import WINDOW_SIZES, Attr, Expr, batch_of, is_absolute
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.verify.reference.random import SPREAD, bell, flat, keep_mask, ones
 from xg_runtime.module import Array
@@ -195,18 +194,24 @@ class NumberSystem:
 
 @dataclass(slots=True)
 class Stopped:
-    """The values at which gradients end, in the order of one run.
+    """The values at which gradients end, and what was chosen, in the order of one run.
 
     Differences of a function with respect to its inputs take them as constants: a run that is
-    given those of another one (`replayed`) passes them on instead of its own.
+    given those of another one (`replayed`) passes them on instead of its own. It also chooses as
+    that one did, and equal operands of a maximum share as the conventions say. So a tie that no
+    inputs avoid, as in max(x, stop(x)), has the one slope that its gradient must have.
+
+    `ties` collects the steps, noted as `step`, whose equal operands a replay moves apart.
     """
 
     values: list[Array] = field(default_factory=list[Array])
     place: int | None = None  # of the next one in a replay
+    ties: dict[object, None] = field(default_factory=dict[object, None])
+    step: object = None
 
     def replayed(self) -> Stopped:
         """The same values, for one more run."""
-        return Stopped(self.values, 0)
+        return Stopped(self.values, 0, self.ties)
 
     def take(self, x: Array) -> Array:
         """Note a value, or give the one that takes its place."""
@@ -215,6 +220,11 @@ class Stopped:
             return x
         self.place += 1
         return self.values[self.place - 1]
+
+    def note_tie(self, *, apart: bool) -> None:
+        """Note that equal operands of the current step have moved apart."""
+        if apart:
+            self.ties[self.step] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,13 +293,20 @@ def _top(expr: Expr, context: Context, x: Array) -> Array:
     return _stop(expr, context, top(expr, context, x))
 
 
-def _step(function: Callable[[Array], Array]) -> Meaning:
-    """Make a step function constant where gradients end, because it has no derivative."""
+def _step(function: Callable[..., Array]) -> Meaning:
+    """Hold a step function or a comparison where gradients end: it has no derivative."""
 
-    def meaning(expr: Expr, context: Context, x: Array) -> Array:
-        return _stop(expr, context, function(x))
+    def meaning(expr: Expr, context: Context, *args: Array) -> Array:
+        return _stop(expr, context, function(*args))
 
     return meaning
+
+
+def flat_at(kinks: Sequence[float], stopped: Stopped, x: Array, y: Array) -> Array:
+    """Hold the results of an operator at the numbers where its own gradient is 0."""
+    at, held = stopped.take(np.isin(x, kinks)), stopped.take(y)
+    stopped.note_tie(apart=bool(np.any(at & (y != held))))
+    return np.where(at, held, y)
 
 
 def _cumsum(expr: Expr, context: Context, x: Array) -> Array:
@@ -309,9 +326,35 @@ def _iota(expr: Expr, context: Context) -> Array:
     return np.arange(start, start + context.size(expr.attr("length")))
 
 
-def _maximum(expr: Expr, context: Context, a: Array, b: Array) -> Array:
-    """Return the maximum; NumPy may choose either zero of two, but |x| is never -0."""
-    return np.abs(a) if is_absolute(expr) else np.maximum(a, b)
+def _extreme(function: Callable[..., Array], sign: int) -> Meaning:
+    """Return the larger or the smaller operand; one that is chosen stays where gradients end."""
+
+    def meaning(expr: Expr, context: Context, a: Array, b: Array) -> Array:
+        stopped = context.stopped
+        if stopped is not None and expr.kind == "float":
+            a_first = np.greater(a, b).astype(np.int8) - np.greater(b, a)
+            order = stopped.take(sign * a_first)
+            stopped.note_tie(apart=bool(np.any((order == 0) & (a_first != 0))))
+            a, b = np.where(order < 0, b, a), np.where(order > 0, a, b)
+            return np.where(order == 0, a / 2 + b / 2, a)
+        # NumPy may choose either zero of two, but |x| is never -0.
+        return np.abs(a) if is_absolute(expr) else function(a, b)
+
+    return meaning
+
+
+def _largest(expr: Expr, context: Context, x: Array) -> Array:
+    """Return the maximum over axes; elements that hold it share it where gradients end."""
+    axes = expr.axes()
+    y: Array = np.max(x, axis=axes, keepdims=True)
+    if context.stopped is not None and expr.kind == "float":
+        hit = context.stopped.take(x == y)
+        count = hit.sum(axis=axes, keepdims=True)
+        context.stopped.note_tie(apart=bool(np.any(hit & (count > 1) & (x != y))))
+        # A NaN equals no maximum.
+        shares = np.sum(np.where(hit, x / np.maximum(count, 1), 0.0), axis=axes, keepdims=True)
+        y = np.where(count > 0, shares, y)
+    return np.asarray(y if expr.attr("keep") else np.squeeze(y, axes))
 
 
 def _pow(expr: Expr, context: Context, x: Array) -> Array:
@@ -490,18 +533,18 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "mul": _plain(np.multiply),
     "div": _plain(np.divide),
     "pow": _pow,
-    "maximum": _maximum,
-    "minimum": _plain(np.minimum),
-    "gt": _plain(np.greater),
-    "ge": _plain(np.greater_equal),
+    "maximum": _extreme(np.maximum, 1),
+    "minimum": _extreme(np.minimum, -1),
+    "gt": _step(np.greater),
+    "ge": _step(np.greater_equal),
     "and": _plain(np.logical_and),
     "or": _plain(np.logical_or),
-    "eq": _plain(np.equal),
+    "eq": _step(np.equal),
     "where": _plain(np.where),
     "as_float": _as_float,
     "sum": _reduce(np.sum),
     "mean": _reduce(np.mean),
-    "max": _reduce(np.max),
+    "max": _largest,
     "cumsum": _cumsum,
     "contract": _contract,
     "reshape": _reshape,

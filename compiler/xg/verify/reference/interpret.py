@@ -18,13 +18,25 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import ONE, Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Step, Value, ports
-from xg.ir.known_sizes import SizeSources, implied_sizes
-from xg.ir.parameters import frozen_paths, join
 from xg.ir.prim import Expr
-from xg.ir.size_checks import axes_with_positions, size_constraints, sizes_of_params
+from xg.ir.size_checks import (
+    SizeSources,
+    axes_with_positions,
+    implied_sizes,
+    size_constraints,
+    sizes_of_params,
+)
 from xg.ir.tensor import Shape, TensorType
-from xg.ir.walk import inside, level_by_level
-from xg.verify.reference.evaluate import FLOATS, Context, Mesh, NumberSystem, Stopped, evaluate
+from xg.ir.walk import frozen_paths, inside, join, level_by_level
+from xg.verify.reference.evaluate import (
+    FLOATS,
+    Context,
+    Mesh,
+    NumberSystem,
+    Stopped,
+    evaluate,
+    flat_at,
+)
 from xg.verify.reference.random import drawing_key, key, parameter_draws
 from xg_runtime.module import Array
 
@@ -359,7 +371,11 @@ class Interpreter:
         operands = dict(zip(trace.operands, arrays, strict=True))
         context = self._context(record, node.place)
         compute = self.arithmetic.compute or evaluate
+        if self.stopped is not None:
+            self.stopped.step = node
         results = compute(trace.outputs, operands, context, trace.order)
+        if self.stopped is not None and node.op.kinks and len(results) == 1:
+            results = [flat_at(node.op.kinks, self.stopped, arrays[0], results[0])]
         environment.update(zip(node.outputs, results, strict=True))
 
     def _call(self, call: Call, record: Record) -> None:

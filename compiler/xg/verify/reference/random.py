@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import IRProgram
-from xg.ir.parameters import param_specs
+from xg.ir.walk import param_specs
 from xg_runtime.module import Array
 
 MASK: Final = (1 << 64) - 1

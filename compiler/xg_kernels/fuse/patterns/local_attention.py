@@ -13,11 +13,10 @@ from __future__ import annotations
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar, as_scalar, size
 from xg.ir.graph import Apply, Value
 from xg.ir.op import Op
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.use import Data, Number
 from xg.passes.ring import attention
 from xg.passes.ring.attention import CAUSAL, Band, Fusion, Inside, Match, band_of

@@ -12,7 +12,7 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.dim import ONE, Dim, number, symbol
+from xg.ir.dim import ONE, Dim, Scalar, as_scalar, number, size, symbol
 from xg.ir.op import Op
 from xg.ir.prim import (
     Expr,
@@ -26,7 +26,6 @@ from xg.ir.prim import (
     transpose,
     where,
 )
-from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Data, Length, Misuse, Number, Own, Tensor, Use
 from xg.passes.resolve.define.errors import (

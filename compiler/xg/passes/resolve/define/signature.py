@@ -14,12 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.dim import Dim, number
+from xg.ir.dim import FUNCTIONS as OF_NUMBERS
+from xg.ir.dim import Dim, Scalar, as_scalar, function, number
 from xg.ir.functions import FUNCTIONS as ELEMENTARY
 from xg.ir.functions import STEPS, exp, log_one_plus_exp, log_sum_exp, sigmoid
 from xg.ir.prim import Expr, arg_max, as_float, binary, const, cumsum, integer, reduce, unary, where
-from xg.ir.scalar import FUNCTIONS as OF_NUMBERS
-from xg.ir.scalar import Scalar, as_scalar, function
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Misuse
 from xg.passes.resolve.define.errors import (

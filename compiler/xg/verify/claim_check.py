@@ -25,8 +25,9 @@ from xg.frontend.examples.binding import (
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.graph import Graph, Value
-from xg.ir.parameters import loss_of, param_specs
 from xg.ir.tensor import TensorType
+from xg.ir.walk import loss_of, param_specs
+from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import BodyCache, Edge, Interpreter, Record
 from xg_runtime import gradcheck
 from xg_runtime.errors import InputError
@@ -84,13 +85,18 @@ class Recomputation:
         self,
         overrides: Mapping[Edge, Array] | None = None,
         given: Mapping[str, Array] | None = None,
+        stopped: Stopped | None = None,
     ) -> ExampleRun:
         """One forward pass; `given` replaces inputs and parameters by full name."""
         other = given or {}
         params = {name: other.get(name, value) for name, value in self.params.items()}
         inputs = {name: other.get(name, value) for name, value in self.inputs.items()}
         interpreter = Interpreter(
-            self.document.program, params, overrides=overrides or {}, traces=self.traces
+            self.document.program,
+            params,
+            overrides=overrides or {},
+            traces=self.traces,
+            stopped=stopped,
         )
         with np.errstate(all="ignore"):
             outputs, record = interpreter.forward(inputs)
@@ -320,17 +326,17 @@ def _difference(recomputation: Recomputation, target: ClaimTarget, seed: int) ->
     name = target.source
     loss = loss_of(recomputation.document.program.main) or ""
     edge = (target.path, target.primal)
-    start = _start(recomputation, target)
+    start, stopped = _start(recomputation, target), Stopped()
+    nothing = not np.any(recomputation.run(stopped=stopped).value(target))
 
     def outputs(values: Arrays) -> Arrays:
-        run = recomputation.run({edge: values[name]}, values)
+        run = recomputation.run({edge: values[name]}, values, stopped.replayed())
         return {loss: run.outputs[loss]}
 
     def gradient(values: Arrays, d_outputs: Arrays) -> Arrays:
-        run = recomputation.run({edge: values[name]}, values)
+        run = recomputation.run({edge: values[name]}, values, stopped.replayed())
         return {name: run.value(target) * d_outputs[loss]}
 
-    nothing = not np.any(recomputation.run().value(target))
     zeros = {name: BY_DEFINITION} if nothing else {}
     return gradcheck.check(outputs, gradient, {name: start}, zeros=zeros, seed=seed).rows[0]
 

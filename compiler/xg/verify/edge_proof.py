@@ -1,10 +1,14 @@
-"""Try the edges of a program: every form of its code at each of them, against the interpreter."""
+"""Try the edges of a program: every form of its code at each of them, against the interpreter.
+
+Random numbers never tie, are never zero, and fill axes of at least two; errors hide in the rest.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -12,23 +16,175 @@ from xg.codegen.backend import FLOATS, Backend, backends, find, named
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program
-from xg.ir.graph import Apply, IRProgram
-from xg.ir.prim import RANDOM
-from xg.verify.domains import (
-    DOMAINS,
-    free_axes,
-    ranges_of,
-    refusal,
-    refuse_nan,
-    short,
-)
-from xg.verify.edges.point import Mismatch, Passes, Point
-from xg.verify.edges.steps import STEP, StepTrial
+from xg.frontend.project import Project
+from xg.frontend.typed import shape_project
+from xg.ir.functions import FUNCTIONS as ELEMENTARY
+from xg.ir.graph import Apply, Call, IRProgram, Value
+from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, Expr
+from xg.verify.domains import DOMAINS, free_axes, ranges_of, refusal, refuse_nan, short
+from xg.verify.edge_point import CLOSE, LEFT, Mismatch, Passes, Point, largest
+from xg.verify.plan_proof import Prepared, RankEdges, comparison_of, prepared
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
-from xg.verify.reference.interpret import BodyCache, bind_sizes
-from xg_runtime.errors import RunError
-from xg_runtime.module import Arrays
+from xg.verify.reference.interpret import BodyCache, Interpreter, bind_sizes
+from xg_runtime.errors import InputError, RankError, RunError
+from xg_runtime.module import Array, Arrays
+
+if TYPE_CHECKING:
+    from xg_runtime.generate import StepModule
+
+
+STEP: Final = "steps of generation"
+FORM: Final = "step"
+
+
+# The step of generation: a text in pieces gives what the whole text gives.
+#
+# The first piece meets a cache of length 0, so the whole text as one piece is tried too. A step
+# that keeps nothing is no edge: it does with each position what the whole program does.
+
+
+# Of these, only a sum over positions or a table of pairs joins different positions.
+LOCAL: Final = (ARITHMETIC | COMPARE | RANDOM).union(
+    ELEMENTARY,
+    ("operand", "const", "neg", "pow", "where", "as_float", "stop", "dropout_apply"),
+    ("reshape", "transpose", "broadcast", "contract", "sum", "mean", "max"),
+)
+
+
+def _may_join(program: IRProgram, bodies: BodyCache) -> bool:
+    """Whether a result may depend on several positions; what is called may do anything.
+
+    Most blocks without a step are found here, before the package of steps is imported.
+    """
+    main = program.main
+    shapes = [type_.shape for type_ in main.output_types if len(type_.shape) > 1]
+    names = {name for shape in shapes for name in shape[-2].symbols()}
+    steps = (bodies.of(step, main.types) for step in main.steps if isinstance(step, Apply))
+    exprs = [expr for body in steps for expr in body.order]
+    return bool(main.calls) or any(_joins(expr, name) for expr in exprs for name in names)
+
+
+def _joins(expr: Expr, name: str) -> bool:
+    """Whether a primitive may join positions along an axis."""
+    axes = _count(expr, name)
+    before = any(_count(arg, name) for arg in expr.args)
+    if expr.prim not in LOCAL:
+        return before or axes > 0
+    return axes > 1 or (before and axes == 0)
+
+
+def _count(expr: Expr, name: str) -> int:
+    return sum(name in dim.symbols() for dim in expr.shape)
+
+
+def _remembers(step: IRProgram, key: str) -> bool:
+    """Whether an output of a graph depends on a state: one that counts positions is not read."""
+    graph = step.graphs[key]
+    past: set[Value] = {state.past for state in graph.states}
+    for each in graph.steps:
+        is_read = not past.isdisjoint(each.inputs)
+        if is_read or (isinstance(each, Call) and _remembers(step, each.callee)):
+            past.update(each.outputs)
+    return not past.isdisjoint(graph.outputs)
+
+
+@dataclass(frozen=True)
+class StepForm:
+    """A loaded module of a step, and what it is called in messages."""
+
+    name: str
+    module: StepModule
+
+    def run(self, params: Arrays, sizes: Mapping[str, int], pieces: Sequence[Arrays]) -> Arrays:
+        """The outputs of all pieces, joined along the positions."""
+        made_by = getattr(self.module, "module", self.module)
+        free: Mapping[str, object] = inspect.signature(made_by.empty_cache).parameters
+        given = {name: size for name, size in sizes.items() if name in free}
+        cache = self.module.empty_cache(params, **given)
+        found: list[Arrays] = []
+        for piece in pieces:
+            outputs, cache = self.module.step(params, cache, piece)
+            found.append({name: np.array(x) for name, x in outputs.items()})
+        return {name: np.concatenate([each[name] for each in found], -2) for name in found[0]}
+
+
+@dataclass(frozen=True)
+class StepTrial:
+    """The step of a program: its output and axis of positions, its inputs and the whole result."""
+
+    step: Program
+    output: str
+    axis: str
+    inputs: Arrays
+    expected: Array
+
+    @classmethod
+    def of(cls, program: Program, base: Point) -> StepTrial | None:
+        """Derive the step; None without one, or without the package that derives it."""
+        if not _may_join(base.program, base.bodies):
+            return None
+        try:
+            step = program.step()
+            if not _remembers(step.graphs, step.graphs.entry):
+                return None
+            (output,) = step.graphs.main.output_names
+            once = program.prologue(output)
+        except DiagnosticError:  # no positions, or earlier ones depend on later ones
+            return None
+        plain = replace(base, seed=None)
+        inputs, whole = plain.exact, plain.interpret()[0]
+        if once is not None:
+            inputs = {**inputs, **Interpreter(once.graphs, base.params).forward(inputs)[0]}
+        axis = str(step.graphs.main.output_types[0].shape[-2].name)
+        return cls(step, output, axis, inputs, whole[output])
+
+    def forms(self, backends: Sequence[str]) -> Iterator[StepForm]:
+        """Every form of the step in these backends; raises DiagnosticError for what has no code."""
+        for name in backends:
+            backend = find(name)
+            if FORM not in backend.forms:
+                continue
+            for kernels in (False, True) if backend.parts.kernels else (False,):
+                module = self.step.load(name, kernels=kernels)
+                title = f"{backend.title} with kernels" if kernels else backend.title
+                yield StepForm(title, cast("StepModule", backend.step_on_arrays(module)))
+
+    def pieces(self) -> Iterator[tuple[int, ...]]:
+        """The lengths of the pieces of a text: one piece, one position and the rest, each alone."""
+        length = self.expected.shape[-2]
+        ways = (length,), (1, length - 1), (1,) * length
+        yield from dict.fromkeys(way for way in ways if 0 not in way and way)
+
+    def check(self, form: StepForm, base: Point, lengths: Sequence[int]) -> Mismatch | None:
+        """How the outputs of the pieces differ from those of the whole text."""
+        ends = np.cumsum(lengths)
+        pieces = [self._cut(end - n, end) for n, end in zip(lengths, ends, strict=True)]
+        found = form.run(base.params, base.program.all_numbers, pieces)[self.output]
+        wanted = self.expected
+        if found.shape != wanted.shape:
+            return Mismatch(self.output, f"has shape {list(found.shape)}")
+        bound = CLOSE * (np.abs(wanted) + largest(wanted)) + LEFT
+        with np.errstate(all="ignore"):
+            wrong = ~((found == wanted) | (np.isnan(found) & np.isnan(wanted)))
+            wrong &= ~(np.abs(found - wanted) <= bound) | ~np.isfinite(wanted)
+        if not wrong.any():
+            return None
+        place = tuple(int(n) for n in np.argwhere(wrong)[0])
+        return Mismatch(self.output, "", place, float(found[place]), float(wanted[place]))
+
+    def _cut(self, start: int, end: int) -> Arrays:
+        """The inputs of a step at some positions."""
+        main = self.step.graphs.main
+        given: dict[str, Array] = {}
+        for value in main.inputs:
+            array: Any = self.inputs[str(value.name)]
+            for place, dim in enumerate(main.types[value].shape):
+                if dim.name == self.axis:
+                    array = np.take(array, range(start, end), place)
+            given[str(value.name)] = array
+        return given
+
 
 # The forms of a program: the module of each backend, with kernels and without, run on arrays.
 
@@ -46,7 +202,7 @@ class Form:
     def passes(self, point: Point) -> Passes:
         """Return the forward and backward pass on a point's arrays, in its type of floats."""
         if self.autograd:
-            model = named("xg.verify.edges.autograd_model:AutogradModel")
+            model = named("xg.verify.autograd_model:AutogradModel")
             graphs = point.program
             inputs = graphs.main.inputs
             frozen = frozenset(str(value.name) for value in inputs if value.frozen)
@@ -133,21 +289,25 @@ class _Trial:
         for form in self.forms if forms is None else forms:
             if form.has(point.dtype):
                 self.note(point, form.name, self.mismatch(point, form))
-        for name in sorted(point.chances):
-            self.left_out[f"d{name} at {point.edge}"] = "the last bits of a value decide it"
+        self.note_chances(point)
+
+    def note_chances(self, point: Point) -> None:
+        """Name the tensors of a point that no form could be wholly compared with."""
+        for name, reason in sorted(point.chances.items()):
+            self.left_out[f"{name} at {point.edge}"] = reason
 
     def has_values(self, point: Point) -> bool:
         """Whether the interpreter gives numbers at a point; if not, the edge is left out."""
         try:
             undefined = point.undefined_output
-            gradient = None if undefined else point.undefined_gradient
+            gradients = [] if undefined else point.undefined_gradients
         except (ArithmeticError, LookupError, ValueError) as error:
             self.note(point, "the interpreter", Mismatch("", f"stops: {_error_line(error)}"))
             return False
         if undefined is not None:
             self.left_out[point.edge] = _explain_nan(point, undefined)
             return False
-        if gradient is not None:
+        for gradient in gradients:
             self.left_out[f"d{gradient} at {point.edge}"] = "it is not finite there"
         self.tried[point.edge] = None
         return True
@@ -231,7 +391,7 @@ def _try_witness(trial: _Trial, base: Point) -> None:
 
 def compare_with_autograd(point: Point) -> Mismatch | None:
     """How torch's autograd differs from the interpreter at a point without dropout."""
-    function = named("xg.verify.edges.autograd_model:autograd")
+    function = named("xg.verify.autograd_model:autograd")
     autograd = cast(Callable[..., tuple[Arrays, Arrays]], function)
     params, inputs = point.params, point.exact
     sizes = bind_sizes(point.program, {**params, **inputs})
@@ -320,6 +480,8 @@ def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
                 if mismatch is None:
                     break
             trial.note(draws[-1], form.name, mismatch)
+        for point in draws:
+            trial.note_chances(point)
 
 
 def _try_steps(trial: _Trial, base: Point, program: Program, backends: Sequence[str]) -> None:
@@ -364,3 +526,90 @@ def _error_line(error: Exception) -> str:
 
 def _join_words(names: Sequence[str]) -> str:
     return " and ".join(names)
+
+
+# Try the edges of a parallel program: simulated ranks against one device.
+
+
+ALONE: Final = "ranks cannot share one position"
+
+
+def try_rank_edges(
+    project: Project, programs: Prepared, seed: int, backends: Sequence[str], *, kernels: bool
+) -> RankEdges:
+    """Run each backend's code of ranks and of one device at ties, at zeros and on short axes."""
+    trial = _RankTrial(tuple(backends), kernels)
+    base = _point(programs, "", seed)
+    trial.hold(programs, [base.tied(number) for number in range(DRAWS)])
+    trial.hold(programs, [base.zeros()])
+    for edge, case in _short(project, programs):
+        reason = ALONE if case is None else refusal(case.one.graphs)
+        if case is None or reason:
+            trial.left_out[edge] = reason or ALONE
+        else:
+            trial.hold(case, [_point(case, edge, seed)])
+    return RankEdges((*trial.tried,), trial.left_out, trial.first)
+
+
+@dataclass(slots=True)
+class _RankTrial:
+    """The edges of a parallel program as they are tried, up to the first that differs."""
+
+    backends: tuple[str, ...]
+    kernels: bool
+    tried: dict[str, None] = field(default_factory=dict[str, None])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    first: str | None = None
+
+    def hold(self, programs: Prepared, points: Sequence[Point]) -> None:
+        """Compare ranks with one device at points of one edge, until they differ."""
+        for point in points:
+            if point.undefined_output is not None or point.undefined_gradients:
+                if point.edge not in self.tried:
+                    self.left_out[point.edge] = "a result or a gradient is not finite there"
+                continue
+            self.tried[point.edge] = None
+            self.left_out.pop(point.edge, None)
+            for name in self.backends if self.first is None else ():
+                found = self._difference(programs, point, name)
+                if found is not None:
+                    self.first = f"{point.edge}, {name}: {found}"
+
+    def _difference(self, programs: Prepared, point: Point, backend: str) -> str | None:
+        """The first array that is wrong on ranks."""
+        comparison = replace(
+            comparison_of(programs.one, programs.many, point.draw),
+            params=point.params,
+            inputs=point.inputs,
+            cotangents=point.cotangents,
+        )
+        one, many = (
+            program.on_arrays(backend, kernels=self.kernels)
+            for program in (programs.one, programs.many)
+        )
+        try:
+            return comparison.compare(
+                comparison.on_one_device(one), comparison.on_ranks(many)
+            ).first
+        except RankError as error:
+            return str(error)
+
+
+def _point(programs: Prepared, edge: str, seed: int) -> Point:
+    """Numbers in general position, as the comparison draws them."""
+    drawn = comparison_of(programs.one, programs.many, seed)
+    params, inputs = dict(drawn.params), dict(drawn.inputs)
+    return Point(edge, programs.one.graphs, params, inputs, seed, seed)
+
+
+def _short(project: Project, programs: Prepared) -> Iterator[tuple[str, Prepared | None]]:
+    """The programs with each free axis of length 1; None if ranks can't share it."""
+    block, plan, settings = programs.case.block, programs.case.plan, programs.settings
+    assert block is not None
+    file = shape_project(project, block, settings).main.sizes.defaults
+    for name in free_axes(programs.one.graphs, file):
+        edge = f"length 1 of {name}"
+        try:
+            yield edge, prepared(project, block, plan, {**settings, name: 1})
+        except (DiagnosticError, InputError):
+            yield edge, None

@@ -13,12 +13,11 @@ from torch import Tensor
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, Scalar
 from xg.ir.functions import FUNCTIONS
 from xg.ir.graph import Apply, Call, Graph, IRProgram
-from xg.ir.parameters import join
 from xg.ir.prim import Expr, batch_of
-from xg.ir.scalar import Scalar
+from xg.ir.walk import join
 from xg.verify.reference.interpret import rebind
 from xg_runtime.module import Array, Arrays
 

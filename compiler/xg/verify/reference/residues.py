@@ -20,9 +20,9 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.collectives import OWNERS
 from xg.ir.functions import FUNCTIONS
 from xg.ir.graph import IRProgram
-from xg.ir.parameters import param_specs
 from xg.ir.prim import COMPARE, Expr
 from xg.ir.tensor import TensorType
+from xg.ir.walk import param_specs
 from xg.verify.reference.evaluate import MEANING, Context, Meaning, Mesh, NumberSystem, noise
 from xg.verify.reference.interpret import Arrays, BodyCache, Interpreter, Record
 from xg.verify.reference.random import key, words

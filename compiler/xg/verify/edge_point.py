@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.functions import FUNCTIONS
+from xg.ir.dim import Scalar
+from xg.ir.functions import FUNCTIONS, STEPS
 from xg.ir.graph import Apply, IRProgram
-from xg.ir.parameters import frozen_paths
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar
+from xg.ir.walk import frozen_paths
 from xg.verify.domains import ranges_of
 from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem, Stopped
 from xg.verify.reference.interpret import BodyCache, Interpreter, Record
@@ -28,10 +28,22 @@ HALVES: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24} 
 ROUNDINGS: Final = 64.0  # so many of them may add up in a program
 CANCELED: Final = 8.0  # so many of the largest element's are left where terms cancel to nearly 0
 SPREADS: Final = 16.0  # so many times as far as rounded arguments move a result
+LARGEST_FLOAT: Final = {
+    "float16": 65504.0,
+    "bfloat16": 2.0**128,
+    "float32": 2.0**128,
+    "float64": float(np.finfo(np.float64).max),
+}
+TOO_LARGE: Final = "the type has no number that large"
+BY_CHANCE: Final = "the last bits of a value decide it"
 SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
-SHAKES: Final = 3
-# The primitives that round, and that other code may compute in another order.
-ROUNDING: Final = frozenset({"contract", "sum", "mean", "div", "pow", *FUNCTIONS})
+SHAKES: Final = 6
+# The primitives that round, and that other code may compute in another order. Sums and products of
+# short numbers are the same in any order, and so is a function of a short number that is short.
+SUMS: Final = frozenset({"contract", "sum", "cumsum"})
+SMOOTH: Final = frozenset({*FUNCTIONS} - STEPS)
+ROUNDING: Final = SUMS | SMOOTH | {"mean", "div", "pow"}
+SHORT: Final = 2.0**20  # a short number is a multiple of 1/SHORT and smaller than SHORT
 
 
 class Passes(Protocol):
@@ -78,7 +90,7 @@ class Point:
 
     `seed` draws dropout, `draw` the cotangents; `lacking` leaves the first of several out, which
     then is zero. `dtype` is the type that floats are computed in: float64 if it is None.
-    `chances` collects the gradients that were not compared, because rounding decides them.
+    `chances` collects the tensors that were not wholly compared, with the reasons.
     """
 
     edge: str
@@ -90,7 +102,7 @@ class Point:
     lacking: bool = False
     dtype: str | None = None
     bodies: BodyCache = field(default_factory=BodyCache, repr=False)
-    chances: set[str] = field(default_factory=set[str], compare=False, repr=False)
+    chances: dict[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
 
     def tied(self, number: int = 0) -> Point:
         """The same with numbers of a few levels, so that many are equal and many are zero.
@@ -214,10 +226,27 @@ class Point:
         return next((n for n, x in outputs if x.dtype.kind == "f" and np.isnan(x).any()), None)
 
     @property
-    def undefined_gradient(self) -> str | None:
-        """The first gradient that has no finite number here."""
+    def undefined_gradients(self) -> list[str]:
+        """The gradients that have an element that is no finite number here."""
         gradients = self.expected.gradients.items()
-        return next((name for name, x in gradients if not np.isfinite(x).all()), None)
+        return [name for name, x in gradients if not np.isfinite(x).all()]
+
+    @cached_property
+    def overflows(self) -> bool:
+        """Whether some number on the way is too large for the type of floats."""
+        sizes = [0.0]
+
+        def noted(meaning: Meaning) -> Meaning:
+            def measured(expr: Expr, context: Context, *args: Array) -> Array:
+                x = meaning(expr, context, *args)
+                sizes.append(largest(x) if x.dtype.kind == "f" else 0.0)
+                return x
+
+            return measured
+
+        arithmetic = NumberSystem({name: noted(f) for name, f in MEANING.items()}, np.add)
+        self._run_again(arithmetic)
+        return max(sizes) > LARGEST_FLOAT[self.dtype or "float64"] / 2
 
     # ---- a form ---------------------------------------------------------------------------------
 
@@ -252,90 +281,106 @@ class Point:
                 if name not in found or name not in wanted:
                     what = "is missing" if name in wanted else "is not expected"
                     return Mismatch(f"{prefix}{name}", what)
-                wrong = self._differs(f"{prefix}{name}", found[name], wanted[name], scale)
-                if wrong and not (prefix and self._is_chance(name, wrong)):
+                wrong = self._differs(prefix, name, found[name], wanted[name], scale)
+                if wrong:
                     return wrong
         return None
 
-    def _differs(self, name: str, found: Array, wanted: Array, scale: float) -> Mismatch | None:
-        found = np.asarray(found)
+    def _differs(
+        self, prefix: str, name: str, found: Array, wanted: Array, scale: float
+    ) -> Mismatch | None:
+        found, title = np.asarray(found), f"{prefix}{name}"
         if found.shape != wanted.shape:
-            return Mismatch(name, f"has shape {list(found.shape)}, not {list(wanted.shape)}")
+            return Mismatch(title, f"has shape {list(found.shape)}, not {list(wanted.shape)}")
         if self.dtype is None:
             bound = CLOSE * (np.abs(wanted) + largest(wanted)) + LEFT * (1 + scale)
         else:
             held = "float32" if self.dtype == "bfloat16" else self.dtype  # NumPy has no bfloat16
             # torch's kernel of cross-entropy keeps a loss in float32, as autocast does.
-            is_loss = not wanted.ndim and name in self.expected.outputs
-            kept = (held, "float32") if is_loss else (held,)
+            kept = (held,) if wanted.ndim or prefix else (held, "float32")
             if wanted.dtype.kind == "f" and found.dtype.name not in kept:
-                return Mismatch(name, f"is {found.dtype.name}, not {held}")
+                return Mismatch(title, f"is {found.dtype.name}, not {held}")
             part = HALVES[self.dtype] * (ROUNDINGS * largest(wanted) + CANCELED * scale)
-            bound = np.full(wanted.shape, part + SPREADS * self._spread_of(name))
+            bound = np.full(wanted.shape, part + SPREADS * self._spread_of(title))
         right = (found == wanted) | ~np.isfinite(wanted)
         with np.errstate(all="ignore"):
             right |= np.abs(found.astype(np.float64) - wanted) <= bound
-        if name in self.expected.outputs:  # infinities are values here
+        if not prefix:  # infinities are values here
             right &= (found == wanted) | np.isfinite(wanted) | np.isnan(wanted)
         elif self.dtype is None:  # a slope may be inf in one order of steps, and NaN in another
             right &= ~(np.isinf(wanted) & np.isfinite(found))
+        if not right.all():
+            right |= self._is_too_large(title, found) | self._is_chance(prefix, name, found, wanted)
         if right.all():
             return None
         place = tuple(int(n) for n in np.argwhere(~right)[0])
-        return Mismatch(name, "", place, float(found[place]), float(wanted[place]))
+        return Mismatch(title, "", place, float(found[place]), float(wanted[place]))
 
-    def _is_chance(self, name: str, wrong: Mismatch) -> bool:
-        """Whether the last bits of a value decide an element of a gradient.
+    def _is_too_large(self, title: str, found: Array) -> Array:
+        """Whether a narrow type has no number for each element, or for one on the way to it."""
+        beyond = ~np.isfinite(found)
+        if self.dtype is None or not beyond.any() or not self.overflows:
+            return np.zeros(found.shape, bool)
+        self.chances[title] = TOO_LARGE
+        return beyond
 
-        A layer norm of ties may be 0 or 1e-17, and a ReLU behind it then has either slope: no form
-        is wrong. The interpreter finds the other slope itself if what rounds is shaken.
+    def _is_chance(self, prefix: str, name: str, found: Array, wanted: Array) -> Array:
+        """Whether the last bits of a value decide each element of a tensor.
+
+        A layer norm of ties may be 0 or 1e-17: a ReLU behind it then has either slope, and topk
+        may find either place. No form is wrong. The interpreter finds the other result itself if
+        what rounds is shaken.
         """
-        if self.dtype is not None or wrong.what:
-            return False
-        off = abs(wrong.found - wrong.expected)
-        if not np.isfinite(off):
-            return False
-        moved = (abs(x[name][wrong.place] - wrong.expected) for x in self._shaken)
-        if max(moved, default=0.0) < off / 4:
-            return False
-        self.chances.add(name)
-        return True
+        if self.dtype is not None:
+            return np.zeros(wanted.shape, bool)
+        with np.errstate(all="ignore"):
+            off = np.abs(found.astype(np.float64) - wanted)
+            moves = [np.abs(each[bool(prefix)][name] - wanted) for each in self._shaken]
+        chance = np.isfinite(off) & (off > 0) & (np.max(moves, axis=0) >= off / 4)
+        if chance.any():
+            self.chances[f"{prefix}{name}"] = BY_CHANCE
+        return chance
 
     @cached_property
-    def _shaken(self) -> list[Arrays]:
-        """The gradients of runs in which everything that rounds is moved in its last bits."""
-        found: list[Arrays] = []
-        for number in range(SHAKES):
-            random = np.random.default_rng((self.draw + 6, number))
-            interpreter = Interpreter(
-                self.program,
-                self.params,
-                self.seed,
-                arithmetic=_shaking(random),
-                traces=self.bodies,
-            )
-            _, record = interpreter.forward(self.exact)
-            found.append(interpreter.backward(record, self.cotangents))
-        return found
+    def _shaken(self) -> list[tuple[Arrays, Arrays]]:
+        """Outputs and gradients of runs in which what rounds is moved in its last bits."""
+        return [self.shake(number) for number in range(SHAKES)]
+
+    def shake(self, number: int) -> tuple[Arrays, Arrays]:
+        """Outputs and gradients of one such run."""
+        return self._run_again(shaking(np.random.default_rng((self.draw + 6, number))))
+
+    def _run_again(self, arithmetic: NumberSystem) -> tuple[Arrays, Arrays]:
+        interpreter = Interpreter(
+            self.program, self.params, self.seed, arithmetic=arithmetic, traces=self.bodies
+        )
+        outputs, record = interpreter.forward(self.exact)
+        return outputs, interpreter.backward(record, self.cotangents)
 
     def _spread_of(self, name: str) -> float:
         return self.expected.spread.get(name, 0.0)
 
 
-def _shaking(random: np.random.Generator) -> NumberSystem:
+def shaking(random: np.random.Generator, by: float = SHAKE) -> NumberSystem:
     """Floats whose last bits are moved after each primitive that rounds; 0 stays 0."""
 
-    def shaking(meaning: Meaning) -> Meaning:
+    def shaken(meaning: Meaning) -> Meaning:
         def moved(expr: Expr, context: Context, *args: Array) -> Array:
             x = meaning(expr, context, *args)
-            if x.dtype.kind != "f":
+            if x.dtype.kind != "f" or (expr.prim in SUMS and all(_short(a).all() for a in args)):
                 return x
-            return x * (1 + SHAKE * random.uniform(-1.0, 1.0, x.shape))
+            rounds = ~_short(x) if expr.prim in SMOOTH else True
+            return np.where(rounds, x * (1 + by * random.uniform(-1.0, 1.0, x.shape)), x)
 
         return moved
 
-    meanings = {name: shaking(f) if name in ROUNDING else f for name, f in MEANING.items()}
+    meanings = {name: shaken(f) if name in ROUNDING else f for name, f in MEANING.items()}
     return NumberSystem(meanings, np.add)
+
+
+def _short(x: Array) -> Array:
+    """Whether each number has few bits, so that sums and products of such numbers are exact."""
+    return (np.abs(x) < SHORT) & (x * SHORT == np.round(x * SHORT))
 
 
 def _compared_with(program: IRProgram) -> Iterator[float]:

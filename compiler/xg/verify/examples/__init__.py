@@ -1,1 +1,0 @@
-"""Examples of a file: values recomputed, claims judged."""
