@@ -10,8 +10,8 @@ import pytest
 
 from xg.frontend.project import parse_project, read_project
 from xg.ir import primitive_gradients
-from xg.ir.cotangent import Cotangent
 from xg.ir.prim import Expr
+from xg.ir.primitive_gradients import Cotangent
 from xg.verify.gradient_proof import prove
 from xg_runtime.errors import RunError
 
