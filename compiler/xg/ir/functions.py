@@ -112,7 +112,7 @@ sqrt: Final = ElementaryFunction(
 
 tanh: Final = ElementaryFunction(
     name="tanh",
-    gradient=lambda y, d: d * (1.0 - y * y),
+    gradient=lambda y, d: d * (1.0 - y**2),
     number=math.tanh,
     local="t",
     conventions=(

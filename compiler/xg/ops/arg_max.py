@@ -28,25 +28,12 @@ def forward(x: Expr, *, axis: int, range: object) -> Expr:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "tie",
-        "ties go to the first element",
-        "x -> argmax : i\ni -> onehot",
-        {"x [D]": (1.0, 3.0, 3.0)},
-        (0.0, 1.0, 0.0),
-        {},
-        "F.one_hot(x.argmax(-1), 3) + 0 * x",
-    ),
-    Convention(
-        "infinity",
-        "a NaN is larger than every number",
-        "x -> argmax : i\ni -> onehot",
-        {"x [D]": (1.0, math.nan, math.inf)},
-        (0.0, 1.0, 0.0),
-        {},
-        "F.one_hot(x.argmax(-1), 3) + torch.nan_to_num(0 * x)",
-    ),
-)
+    Convention("tie", "ties go to the first element", "x -> argmax : i\ni -> onehot",
+        {"x [D]": (1.0, 3.0, 3.0)}, (0.0, 1.0, 0.0), {}, "F.one_hot(x.argmax(-1), 3) + 0 * x"),
+    Convention("infinity", "a NaN is larger than every number", "x -> argmax : i\ni -> onehot",
+        {"x [D]": (1.0, math.nan, math.inf)}, (0.0, 1.0, 0.0), {},
+        "F.one_hot(x.argmax(-1), 3) + torch.nan_to_num(0 * x)"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="argmax",

@@ -152,59 +152,26 @@ def describe(attrs: Attrs) -> Description:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "zero",
-        "equal numbers give zeros, divided by sqrt(eps)",
-        "x -> BN",
-        {"x [B, C]": ((2.0,), (2.0,))},
-        ((0.0,), (0.0,)),
+    Convention("zero", "equal numbers give zeros, divided by sqrt(eps)", "x -> BN",
+        {"x [B, C]": ((2.0,), (2.0,))}, ((0.0,), (0.0,)),
         {"x": ((-0.5 / 1e-5**0.5,), (0.5 / 1e-5**0.5,))},
-        "F.batch_norm(x, None, None, training=True)",
-        cotangent=((1.0,), (2.0,)),
-    ),
-    Convention(
-        "axis of length 1",
-        "one number is its own mean: the result is 0",
-        "x -> BN",
-        {"x [B, C]": ((3.0, 5.0),)},
-        ((0.0, 0.0),),
-        {"x": ((0.0, 0.0),)},
-        "F.batch_norm(x, None, None, training=True)",
-        differs="PyTorch refuses one value per channel in training. xg gives zeros, which is what "
-        "the formula says.",
-    ),
-    Convention(
-        "empty axis",
-        "an empty batch gives an empty batch",
-        "x -> BN",
-        {"x [B, C]": ()},
-        (),
-        {"x": ()},
-    ),
-    Convention(
-        "half type",
-        "mean and variance are added in float32",
-        "x -> BN -> MSE<-t",
-        {"x [B, C]": ((0.0,), (2.0,)) * 2048, "t [B, C]": ((0.0,),) * 4096},
-        1.0,
+        "F.batch_norm(x, None, None, training=True)", cotangent=((1.0,), (2.0,))),
+    Convention("axis of length 1", "one number is its own mean: the result is 0", "x -> BN",
+        {"x [B, C]": ((3.0, 5.0),)}, ((0.0, 0.0),), {"x": ((0.0, 0.0),)},
+        "F.batch_norm(x, None, None, training=True)", differs="PyTorch refuses one value per "
+        "channel in training. xg gives zeros, which is what the formula says."),
+    Convention("empty axis", "an empty batch gives an empty batch", "x -> BN", {"x [B, C]": ()}, (),
+        {"x": ()}),
+    Convention("half type", "mean and variance are added in float32", "x -> BN -> MSE<-t",
+        {"x [B, C]": ((0.0,), (2.0,)) * 2048, "t [B, C]": ((0.0,),) * 4096}, 1.0,
         {"t": ((2.0**-11,), (-(2.0**-11),)) * 2048},
-        "F.mse_loss(F.batch_norm(x, None, None, training=True), t)",
-        "y []",
-        dtype="float16",
-    ),
-    Convention(
-        "half type",
-        "all of the norm is computed in float32, and its result is rounded: in float16, the square "
-        "of a deviation above 256 would be inf",
-        "x -> BN",
-        {"x [B, C]": ((0.0,), (1000.0,)) * 2},
-        ((-1.0,), (1.0,)) * 2,
-        {"x": ((1.0,), (0.0,), (-1.0,), (0.0,))},
-        "F.batch_norm(x, None, None, training=True)",
-        cotangent=((1000.0,), (0.0,), (0.0,), (0.0,)),
-        dtype="float16",
-    ),
-)
+        "F.mse_loss(F.batch_norm(x, None, None, training=True), t)", "y []", dtype="float16"),
+    Convention("half type", "all of the norm is computed in float32, and its result is rounded: in "
+        "float16, the square of a deviation above 256 would be inf", "x -> BN",
+        {"x [B, C]": ((0.0,), (1000.0,)) * 2}, ((-1.0,), (1.0,)) * 2,
+        {"x": ((1.0,), (0.0,), (-1.0,), (0.0,))}, "F.batch_norm(x, None, None, training=True)",
+        cotangent=((1000.0,), (0.0,), (0.0,), (0.0,)), dtype="float16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="BN",

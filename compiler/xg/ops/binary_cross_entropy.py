@@ -63,61 +63,27 @@ def describe(attrs: Attrs) -> Description:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "zero",
+    Convention("zero",
         "a probability of 0 counts as 2^-126, so a wrong one costs 87 and has no gradient",
-        "y -> BCE<-t",
-        {"y [B]": (0.0,), "t [B]": (1.0,)},
-        126 * math.log(2),
-        {"y": (0.0,)},
-        "F.binary_cross_entropy(y, t)",
-        "loss []",
-        differs="PyTorch cuts the logarithm at -100 and gives the gradient -1e12. In float32 both "
-        "are far from any slope of the loss; the form `logits` has neither.",
-    ),
-    Convention(
-        "zero",
+        "y -> BCE<-t", {"y [B]": (0.0,), "t [B]": (1.0,)}, 126 * math.log(2), {"y": (0.0,)},
+        "F.binary_cross_entropy(y, t)", "loss []", differs="PyTorch cuts the logarithm at -100 and "
+        "gives the gradient -1e12. In float32 both are far from any slope of the loss; the form "
+        "`logits` has neither."),
+    Convention("zero",
         "a right probability of 0 or 1 costs nothing, and has the slope of the logarithm",
-        "y -> BCE(sum)<-t",
-        {"y [B]": (0.0, 1.0), "t [B]": (0.0, 1.0)},
-        0.0,
-        {"y": (1.0, -1.0)},
-        'F.binary_cross_entropy(y, t, reduction="sum")',
-        "loss []",
-        differs="PyTorch gives the gradient 0, though -log(1 - y) has slope 1 at 0.",
-    ),
-    Convention(
-        "kink",
-        "with logits, 0 is an ordinary point and 1,000 does not overflow",
-        "y -> BCE(sum, logits)<-t",
-        {"y [B]": (0.0, 1000.0, -1000.0), "t [B]": (0.0, 0.0, 1.0)},
-        math.log(2) + 2000,
-        {"y": (0.5, 1.0, -1.0)},
-        'F.binary_cross_entropy_with_logits(y, t, reduction="sum")',
-        "loss []",
-    ),
-    Convention(
-        "empty axis",
-        "the mean of no losses is NaN",
-        "y -> BCE<-t",
-        {"y [B]": (), "t [B]": ()},
-        math.nan,
-        {"y": ()},
-        "F.binary_cross_entropy(y, t)",
-        "loss []",
-    ),
-    Convention(
-        "half type",
-        "losses are added in float32",
-        "y -> BCE(sum, logits)<-t",
-        {"y [B]": (-64.0,) * 4096, "t [B]": (1.0,) * 4096},
-        64 * 4096.0,
-        {"y": (-1.0,) * 4096},
-        'F.binary_cross_entropy_with_logits(y, t, reduction="sum")',
-        "loss []",
-        dtype="bfloat16",
-    ),
-)
+        "y -> BCE(sum)<-t", {"y [B]": (0.0, 1.0), "t [B]": (0.0, 1.0)}, 0.0, {"y": (1.0, -1.0)},
+        'F.binary_cross_entropy(y, t, reduction="sum")', "loss []",
+        differs="PyTorch gives the gradient 0, though -log(1 - y) has slope 1 at 0."),
+    Convention("kink", "with logits, 0 is an ordinary point and 1,000 does not overflow",
+        "y -> BCE(sum, logits)<-t", {"y [B]": (0.0, 1000.0, -1000.0), "t [B]": (0.0, 0.0, 1.0)},
+        math.log(2) + 2000, {"y": (0.5, 1.0, -1.0)},
+        'F.binary_cross_entropy_with_logits(y, t, reduction="sum")', "loss []"),
+    Convention("empty axis", "the mean of no losses is NaN", "y -> BCE<-t",
+        {"y [B]": (), "t [B]": ()}, math.nan, {"y": ()}, "F.binary_cross_entropy(y, t)", "loss []"),
+    Convention("half type", "losses are added in float32", "y -> BCE(sum, logits)<-t",
+        {"y [B]": (-64.0,) * 4096, "t [B]": (1.0,) * 4096}, 64 * 4096.0, {"y": (-1.0,) * 4096},
+        'F.binary_cross_entropy_with_logits(y, t, reduction="sum")', "loss []", dtype="bfloat16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="BCE",

@@ -48,43 +48,19 @@ def forward(y: Expr, slot: Expr, g: Expr) -> Expr:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "index outside",
-        "a choice without a place adds zeros",
-        "y -> combine<-slot<-g",
-        {
-            "y [1, 1, D]": (((3.0,),),),
-            "slot [S, K] in 2": ((0,), (1,)),
-            "g [S, K]": ((0.5,), (0.5,)),
-        },
-        ((1.5,), (0.0,)),
-        {"y": (((0.5,),),), "g": ((3.0,), (0.0,))},
-        result="z [S, D]",
-    ),
-    Convention(
-        "empty axis",
-        "a token without choices is 0",
-        "y -> combine<-slot<-g",
+    Convention("index outside", "a choice without a place adds zeros", "y -> combine<-slot<-g",
+        {"y [1, 1, D]": (((3.0,),),), "slot [S, K] in 2": ((0,), (1,)),
+            "g [S, K]": ((0.5,), (0.5,))},
+        ((1.5,), (0.0,)), {"y": (((0.5,),),), "g": ((3.0,), (0.0,))}, result="z [S, D]"),
+    Convention("empty axis", "a token without choices is 0", "y -> combine<-slot<-g",
         {"y [1, 1, D]": (((3.0,),),), "slot [S, K] in 2": ((), ()), "g [S, K]": ((), ())},
-        ((0.0,), (0.0,)),
-        {"y": (((0.0,),),), "g": ((), ())},
-        result="z [S, D]",
-    ),
-    Convention(
-        "half type",
-        "choices are added in float32, and rounded once",
+        ((0.0,), (0.0,)), {"y": (((0.0,),),), "g": ((), ())}, result="z [S, D]"),
+    Convention("half type", "choices are added in float32, and rounded once",
         "y -> combine<-slot<-g",
-        {
-            "y [1, 1, D]": (((1.0,),),),
-            "slot [S, K] in 2": ((0,) * 4096,),
-            "g [S, K]": ((1.0,) * 4096,),
-        },
-        ((4096.0,),),
-        {"y": (((4096.0,),),)},
-        result="z [S, D]",
-        dtype="bfloat16",
-    ),
-)
+        {"y [1, 1, D]": (((1.0,),),), "slot [S, K] in 2": ((0,) * 4096,),
+            "g [S, K]": ((1.0,) * 4096,)},
+        ((4096.0,),), {"y": (((4096.0,),),)}, result="z [S, D]", dtype="bfloat16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="combine",

@@ -171,29 +171,14 @@ def _grouped_conv(windows: Expr, K: Expr, along: int, groups: Dim) -> Expr:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "empty axis",
-        "an empty batch leaves the kernel without a gradient",
-        "x -> conv[S](K)",
-        {"x [B, S, 1]": ()},
-        (),
-        {"x": (), "K": (((0.0,),),)},
-        "F.conv1d(x.mT, K.permute(2, 1, 0)).mT",
-        params={"K [1, 1, 1]": (((1.0,),),)},
-    ),
-    Convention(
-        "half type",
-        "products are added in float32, and rounded once",
-        "x -> conv[S](K)",
-        {"x [S, C]": ((1.0,) * 4096,)},
-        ((4096.0,),),
-        {"x": ((1.0,) * 4096,)},
-        "F.conv1d(x.T, K.permute(2, 1, 0)).T",
-        "y [S, 1]",
-        params={"K [1, C, 1]": (((1.0,),) * 4096,)},
-        dtype="bfloat16",
-    ),
-)
+    Convention("empty axis", "an empty batch leaves the kernel without a gradient",
+        "x -> conv[S](K)", {"x [B, S, 1]": ()}, (), {"x": (), "K": (((0.0,),),)},
+        "F.conv1d(x.mT, K.permute(2, 1, 0)).mT", params={"K [1, 1, 1]": (((1.0,),),)}),
+    Convention("half type", "products are added in float32, and rounded once", "x -> conv[S](K)",
+        {"x [S, C]": ((1.0,) * 4096,)}, ((4096.0,),), {"x": ((1.0,) * 4096,)},
+        "F.conv1d(x.T, K.permute(2, 1, 0)).T", "y [S, 1]",
+        params={"K [1, C, 1]": (((1.0,),) * 4096,)}, dtype="bfloat16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="conv",

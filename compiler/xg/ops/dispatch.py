@@ -59,25 +59,16 @@ def forward(x: Expr, ids: Expr, *, experts: Dim, capacity: Dim, range: Dim) -> l
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "index outside",
-        "a token that finds no place is dropped, and has no gradient",
+    Convention("index outside", "a token that finds no place is dropped, and has no gradient",
         "x -> dispatch(2, 1)<-ids : y, slot, dropped",
-        {"x [S, D]": ((3.0,), (5.0,)), "ids [S, K] in 2": ((0,), (0,))},
-        (((3.0,),), ((0.0,),)),
-        {"x": ((1.0,), (0.0,))},
-        result="y [2, 1, D]",
-    ),
-    Convention(
-        "index outside",
+        {"x [S, D]": ((3.0,), (5.0,)), "ids [S, K] in 2": ((0,), (0,))}, (((3.0,),), ((0.0,),)),
+        {"x": ((1.0,), (0.0,))}, result="y [2, 1, D]"),
+    Convention("index outside",
         "xg refuses an expert that is not there; under jax.jit its token is sent nowhere",
         "x -> dispatch(2, 1)<-ids : y, slot, dropped",
-        {"x [S, D]": ((3.0,), (5.0,)), "ids [S, K] in 2": ((0,), (2,))},
-        result="y [2, 1, D]",
-        refused="is 2, expected integers from 0 to 1",
-        others={"jax jit": (((3.0,),), ((0.0,),))},
-    ),
-)
+        {"x [S, D]": ((3.0,), (5.0,)), "ids [S, K] in 2": ((0,), (2,))}, result="y [2, 1, D]",
+        refused="is 2, expected integers from 0 to 1", others={"jax jit": (((3.0,),), ((0.0,),))}),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="dispatch",

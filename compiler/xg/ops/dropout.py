@@ -24,11 +24,6 @@ def forward(x: Expr, *, p: Scalar, scaling: str, cuts: Cuts = ()) -> tuple[Expr,
     return dropout_apply(x, keep, p, scaled=scaling == "scaled"), {"keep": keep}
 
 
-def adjoint(dy: Expr, keep: Expr, *, p: Scalar, scaling: str) -> tuple[Expr]:
-    """The cached mask again."""
-    return (dropout_apply(dy, keep, p, scaled=scaling == "scaled"),)
-
-
 def describe(attrs: Attrs) -> Description:
     """With the scale, or without."""
     if attrs["scaling"] == "unscaled":
@@ -51,7 +46,6 @@ OP: Final = Op(
     keeps_shape=True,
     limits=limits,
     describe=describe,
-    adjoint=adjoint,
     meaning="drops numbers with probability p; `scaled` keeps the mean, `unscaled` is the seed's",
     formula="Y = m ⊙ X / (1 - p), m = 0 or 1",
     gradient="dX = m ⊙ dY / (1 - p)",

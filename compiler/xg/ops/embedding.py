@@ -53,32 +53,18 @@ def forward(ids: Expr, E: Expr) -> Expr:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "index outside",
+    Convention("index outside",
         "xg refuses an id that is not in the table, also -1; under jax.jit its row is NaN",
-        "ids -> Emb(E)",
-        {"ids [K] in 2": (0, 2)},
-        torch="F.embedding(ids, E)",
-        result="y [K, D]",
-        params={"E [2, D]": ((3.0,), (5.0,))},
-        refused="is 2, expected integers from 0 to 1",
-        others={"jax jit": ((3.0,), (math.nan,))},
-    ),
-    Convention(
-        "half type",
-        "the gradient of a row is added in float32 over all its positions",
-        "ids -> Emb(E)",
-        {"ids [K] in 2": (0,) * 4096},
-        ((1.0,),) * 4096,
-        {"E": ((4096.0,), (0.0,))},
-        "F.embedding(ids, E)",
-        "y [K, D]",
-        params={"E [2, D]": ((1.0,), (1.0,))},
-        dtype="bfloat16",
+        "ids -> Emb(E)", {"ids [K] in 2": (0, 2)}, torch="F.embedding(ids, E)", result="y [K, D]",
+        params={"E [2, D]": ((3.0,), (5.0,))}, refused="is 2, expected integers from 0 to 1",
+        others={"jax jit": ((3.0,), (math.nan,))}),
+    Convention("half type", "the gradient of a row is added in float32 over all its positions",
+        "ids -> Emb(E)", {"ids [K] in 2": (0,) * 4096}, ((1.0,),) * 4096,
+        {"E": ((4096.0,), (0.0,))}, "F.embedding(ids, E)", "y [K, D]",
+        params={"E [2, D]": ((1.0,), (1.0,))}, dtype="bfloat16",
         differs="PyTorch adds in bfloat16 on a CPU, where 256 + 1 is 256: the gradient is 256. On "
-        "a GPU it adds in float32, as xg does everywhere.",
-    ),
-)
+        "a GPU it adds in float32, as xg does everywhere."),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="Emb",

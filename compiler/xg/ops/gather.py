@@ -53,31 +53,17 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "index outside",
-        "xg refuses an index outside the axis, also -1; under jax.jit it looks up NaN, and its "
-        "gradient goes nowhere",
-        "x -> gather[N]<-ids",
-        {"x [N]": (3.0, 5.0), "ids [K] in N": (0, -1)},
-        torch="torch.gather(x, 0, ids)",
-        result="y [K]",
-        refused="is -1, expected integers from 0 to 1",
-        others={"jax jit": (3.0, math.nan)},
-    ),
-    Convention(
-        "half type",
-        "the gradient of what is read many times is added in float32",
-        "x -> gather[N]<-ids -> sum[K]",
-        {"x [N]": (1.0, 1.0), "ids [K] in N": (0,) * 4096},
-        4096.0,
-        {"x": (4096.0, 0.0)},
-        "x[ids].sum()",
-        "y []",
-        dtype="bfloat16",
+    Convention("index outside", "xg refuses an index outside the axis, also -1; under jax.jit it "
+        "looks up NaN, and its gradient goes nowhere", "x -> gather[N]<-ids",
+        {"x [N]": (3.0, 5.0), "ids [K] in N": (0, -1)}, torch="torch.gather(x, 0, ids)",
+        result="y [K]", refused="is -1, expected integers from 0 to 1",
+        others={"jax jit": (3.0, math.nan)}),
+    Convention("half type", "the gradient of what is read many times is added in float32",
+        "x -> gather[N]<-ids -> sum[K]", {"x [N]": (1.0, 1.0), "ids [K] in N": (0,) * 4096}, 4096.0,
+        {"x": (4096.0, 0.0)}, "x[ids].sum()", "y []", dtype="bfloat16",
         differs="PyTorch adds in bfloat16 on a CPU, where 256 + 1 is 256: the gradient is 256. On "
-        "a GPU it adds in float32, as xg does everywhere.",
-    ),
-)
+        "a GPU it adds in float32, as xg does everywhere."),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="gather",

@@ -54,25 +54,12 @@ def describe(attrs: Attrs) -> Description:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "infinity",
-        "large numbers do not overflow",
-        "x -> GELU",
-        {"x [D]": (1000.0, -1000.0, 0.0)},
-        (1000.0, 0.0, 0.0),
-        {"x": (1.0, 0.0, 0.5)},
-        'F.gelu(x, approximate="tanh")',
-    ),
-    Convention(
-        "infinity",
-        "0 times -inf is NaN",
-        "x -> GELU(exact)",
-        {"x [D]": (-math.inf, 1000.0)},
-        (math.nan, 1000.0),
-        {"x": (math.nan, 1.0)},
-        "F.gelu(x)",
-    ),
-)
+    Convention("infinity", "large numbers do not overflow", "x -> GELU",
+        {"x [D]": (1000.0, -1000.0, 0.0)}, (1000.0, 0.0, 0.0), {"x": (1.0, 0.0, 0.5)},
+        'F.gelu(x, approximate="tanh")'),
+    Convention("infinity", "0 times -inf is NaN", "x -> GELU(exact)",
+        {"x [D]": (-math.inf, 1000.0)}, (math.nan, 1000.0), {"x": (math.nan, 1.0)}, "F.gelu(x)"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="GELU",

@@ -23,25 +23,13 @@ def adjoint(dy: Expr, g: Expr, u: Expr) -> tuple[Expr, Expr]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "infinity",
-        "large gates do not overflow",
-        "g -> GLU<-u",
-        {"g [D]": (1000.0, -1000.0), "u [D]": (1.0, 1.0)},
-        (1.0, 0.0),
-        {"g": (0.0, 0.0), "u": (1.0, 0.0)},
-        "torch.sigmoid(g) * u",
-    ),
-    Convention(
-        "kink",
-        "a gate of 0 is an ordinary point",
-        "g -> GLU<-u",
-        {"g [D]": (0.0,), "u [D]": (1.0,)},
-        (0.5,),
-        {"g": (0.25,), "u": (0.5,)},
-        "torch.sigmoid(g) * u",
-    ),
-)
+    Convention("infinity", "large gates do not overflow", "g -> GLU<-u",
+        {"g [D]": (1000.0, -1000.0), "u [D]": (1.0, 1.0)}, (1.0, 0.0),
+        {"g": (0.0, 0.0), "u": (1.0, 0.0)}, "torch.sigmoid(g) * u"),
+    Convention("kink", "a gate of 0 is an ordinary point", "g -> GLU<-u",
+        {"g [D]": (0.0,), "u [D]": (1.0,)}, (0.5,), {"g": (0.25,), "u": (0.5,)},
+        "torch.sigmoid(g) * u"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="GLU",

@@ -102,39 +102,16 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "empty axis",
-        "a product over an empty axis is 0",
-        "a -> •<=b",
-        {"a [B, D]": ((), ()), "b [D, 2]": ()},
-        ((0.0, 0.0), (0.0, 0.0)),
-        {"a": ((), ())},
-        "a @ b",
-        "y [B, 2]",
-    ),
-    Convention(
-        "half type",
-        "products are added in float32, and rounded once",
-        "a -> •<=b",
-        {"a [B, D]": ((1.0,) * 4096,), "b [D, N]": ((1.0,),) * 4096},
-        ((4096.0,),),
-        {"a": ((1.0,) * 4096,), "b": ((1.0,),) * 4096},
-        "a @ b",
-        "y [B, N]",
-        dtype="bfloat16",
-    ),
-    Convention(
-        "half type",
-        "the gradient of weights adds over the batch in float32",
-        "a -> •<=b",
-        {"a [B, D]": ((1.0,),) * 4096, "b [D, N]": ((1.0,),)},
-        ((1.0,),) * 4096,
-        {"a": ((1.0,),) * 4096, "b": ((4096.0,),)},
-        "a @ b",
-        "y [B, N]",
-        dtype="float16",
-    ),
-)
+    Convention("empty axis", "a product over an empty axis is 0", "a -> •<=b",
+        {"a [B, D]": ((), ()), "b [D, 2]": ()}, ((0.0, 0.0), (0.0, 0.0)), {"a": ((), ())}, "a @ b",
+        "y [B, 2]"),
+    Convention("half type", "products are added in float32, and rounded once", "a -> •<=b",
+        {"a [B, D]": ((1.0,) * 4096,), "b [D, N]": ((1.0,),) * 4096}, ((4096.0,),),
+        {"a": ((1.0,) * 4096,), "b": ((1.0,),) * 4096}, "a @ b", "y [B, N]", dtype="bfloat16"),
+    Convention("half type", "the gradient of weights adds over the batch in float32", "a -> •<=b",
+        {"a [B, D]": ((1.0,),) * 4096, "b [D, N]": ((1.0,),)}, ((1.0,),) * 4096,
+        {"a": ((1.0,),) * 4096, "b": ((4096.0,),)}, "a @ b", "y [B, N]", dtype="float16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="•",

@@ -28,28 +28,14 @@ def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequen
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "tie",
-        "equal maxima of a window share the gradient",
-        "x -> maxpool[D](2)",
-        {"x [D]": (1.0, 1.0)},
-        (1.0,),
-        {"x": (0.5, 0.5)},
-        "F.max_pool1d(x[None], 2)[0]",
-        "y [D/2]",
+    Convention("tie", "equal maxima of a window share the gradient", "x -> maxpool[D](2)",
+        {"x [D]": (1.0, 1.0)}, (1.0,), {"x": (0.5, 0.5)}, "F.max_pool1d(x[None], 2)[0]", "y [D/2]",
         differs="PyTorch gives all of it to the first one. If it is shared, a mirrored image has "
-        "the mirrored gradient, as with max[D].",
-    ),
-    Convention(
-        "infinity",
-        "padding counts as -inf",
-        "x -> maxpool[D](3, stride=1, pad=1)",
-        {"x [D]": (-5.0, -7.0)},
-        (-5.0, -5.0),
-        {"x": (2.0, 0.0)},
-        "F.max_pool1d(x[None], 3, 1, 1)[0]",
-    ),
-)
+        "the mirrored gradient, as with max[D]."),
+    Convention("infinity", "padding counts as -inf", "x -> maxpool[D](3, stride=1, pad=1)",
+        {"x [D]": (-5.0, -7.0)}, (-5.0, -5.0), {"x": (2.0, 0.0)},
+        "F.max_pool1d(x[None], 3, 1, 1)[0]"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="maxpool",

@@ -36,28 +36,12 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "empty axis",
-        "the mean of no numbers is NaN",
-        "x -> mean[D]",
-        {"x [S, D]": ((), ())},
-        (math.nan, math.nan),
-        {"x": ((), ())},
-        "x.mean(-1)",
-        "y [S]",
-    ),
-    Convention(
-        "half type",
-        "a mean is summed in float32: the sum may be larger than 65,504",
-        "x -> mean[S]",
-        {"x [S, D]": ((30000.0, 1.0),) * 4096},
-        (30000.0, 1.0),
-        {"x": ((2.0**-12, 2.0**-12),) * 4096},
-        "x.mean(0)",
-        "y [D]",
-        dtype="float16",
-    ),
-)
+    Convention("empty axis", "the mean of no numbers is NaN", "x -> mean[D]",
+        {"x [S, D]": ((), ())}, (math.nan, math.nan), {"x": ((), ())}, "x.mean(-1)", "y [S]"),
+    Convention("half type", "a mean is summed in float32: the sum may be larger than 65,504",
+        "x -> mean[S]", {"x [S, D]": ((30000.0, 1.0),) * 4096}, (30000.0, 1.0),
+        {"x": ((2.0**-12, 2.0**-12),) * 4096}, "x.mean(0)", "y [D]", dtype="float16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="mean",

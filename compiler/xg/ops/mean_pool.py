@@ -22,37 +22,15 @@ def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequen
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "empty axis",
-        "an empty batch gives an empty batch",
-        "x -> meanpool[D](2)",
-        {"x [B, D]": ()},
-        (),
-        {"x": ()},
-        "x.unfold(-1, 2, 2).mean(-1)",
-        "y [B, D/2]",
-    ),
-    Convention(
-        "half type",
-        "a mean is summed in float32: the sum may be larger than 65,504",
-        "x -> meanpool[D](4)",
-        {"x [D]": (30000.0,) * 4},
-        (30000.0,),
-        {"x": (0.25,) * 4},
-        "F.avg_pool1d(x[None], 4)[0]",
-        "y [D/4]",
-        dtype="float16",
-    ),
-    Convention(
-        "infinity",
-        "padding counts as 0, and also in the divisor",
-        "x -> meanpool[D](3, stride=1, pad=1)",
-        {"x [D]": (3.0, 6.0)},
-        (3.0, 3.0),
-        {"x": (2 / 3, 2 / 3)},
-        "F.avg_pool1d(x[None], 3, 1, 1)[0]",
-    ),
-)
+    Convention("empty axis", "an empty batch gives an empty batch", "x -> meanpool[D](2)",
+        {"x [B, D]": ()}, (), {"x": ()}, "x.unfold(-1, 2, 2).mean(-1)", "y [B, D/2]"),
+    Convention("half type", "a mean is summed in float32: the sum may be larger than 65,504",
+        "x -> meanpool[D](4)", {"x [D]": (30000.0,) * 4}, (30000.0,), {"x": (0.25,) * 4},
+        "F.avg_pool1d(x[None], 4)[0]", "y [D/4]", dtype="float16"),
+    Convention("infinity", "padding counts as 0, and also in the divisor",
+        "x -> meanpool[D](3, stride=1, pad=1)", {"x [D]": (3.0, 6.0)}, (3.0, 3.0),
+        {"x": (2 / 3, 2 / 3)}, "F.avg_pool1d(x[None], 3, 1, 1)[0]"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="meanpool",

@@ -37,28 +37,13 @@ def describe(attrs: Attrs) -> Description:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "empty axis",
-        "the mean of no errors is NaN",
-        "y -> MSE<-t",
-        {"y [B]": (), "t [B]": ()},
-        math.nan,
-        {"y": (), "t": ()},
-        "F.mse_loss(y, t)",
-        "loss []",
-    ),
-    Convention(
-        "half type",
-        "errors are added in float32",
-        "y -> MSE(sum)<-t",
-        {"y [B]": (1.0,) * 4096, "t [B]": (0.0,) * 4096},
-        4096.0,
-        {"y": (2.0,) * 4096, "t": (-2.0,) * 4096},
-        'F.mse_loss(y, t, reduction="sum")',
-        "loss []",
-        dtype="bfloat16",
-    ),
-)
+    Convention("empty axis", "the mean of no errors is NaN", "y -> MSE<-t",
+        {"y [B]": (), "t [B]": ()}, math.nan, {"y": (), "t": ()}, "F.mse_loss(y, t)", "loss []"),
+    Convention("half type", "errors are added in float32", "y -> MSE(sum)<-t",
+        {"y [B]": (1.0,) * 4096, "t [B]": (0.0,) * 4096}, 4096.0,
+        {"y": (2.0,) * 4096, "t": (-2.0,) * 4096}, 'F.mse_loss(y, t, reduction="sum")', "loss []",
+        dtype="bfloat16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="MSE",

@@ -22,18 +22,11 @@ def forward(ids: Expr, *, length: Dim) -> Expr:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "index outside",
-        "xg refuses an id outside its range; under jax.jit its row is 0",
-        "ids -> onehot",
-        {"ids [N] in 2": (0, 2)},
-        ((1.0, 0.0), (0.0, 0.0)),
-        torch="F.one_hot(ids, 2)",
-        result="y [N, 2]",
-        refused="ids",
-        others={"jax jit": ((1.0, 0.0), (0.0, 0.0))},
-    ),
-)
+    Convention("index outside", "xg refuses an id outside its range; under jax.jit its row is 0",
+        "ids -> onehot", {"ids [N] in 2": (0, 2)}, ((1.0, 0.0), (0.0, 0.0)),
+        torch="F.one_hot(ids, 2)", result="y [N, 2]", refused="ids",
+        others={"jax jit": ((1.0, 0.0), (0.0, 0.0))}),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="onehot",

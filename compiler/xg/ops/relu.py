@@ -20,16 +20,9 @@ def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "kink",
-        "the slope at 0 is 0; max(x, 0) has 1/2",
-        "x -> ReLU",
-        {"x [D]": (-1.0, 0.0, 1.0)},
-        (0.0, 0.0, 1.0),
-        {"x": (0.0, 0.0, 1.0)},
-        "torch.relu(x)",
-    ),
-)
+    Convention("kink", "the slope at 0 is 0; max(x, 0) has 1/2", "x -> ReLU",
+        {"x [D]": (-1.0, 0.0, 1.0)}, (0.0, 0.0, 1.0), {"x": (0.0, 0.0, 1.0)}, "torch.relu(x)"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="ReLU",

@@ -103,16 +103,10 @@ def describe(attrs: Attrs) -> Description:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "infinity",
-        "a hidden score is -inf and has no gradient",
-        "a -> SM<-m",
-        {"a [S, K]": ((1.0, math.nan),), "m [S, K] in 2": ((1, 0),)},
-        ((1.0, -math.inf),),
-        {"a": ((1.0, 0.0),)},
-        "a.masked_fill(m == 0, -math.inf)",
-    ),
-)
+    Convention("infinity", "a hidden score is -inf and has no gradient", "a -> SM<-m",
+        {"a [S, K]": ((1.0, math.nan),), "m [S, K] in 2": ((1, 0),)}, ((1.0, -math.inf),),
+        {"a": ((1.0, 0.0),)}, "a.masked_fill(m == 0, -math.inf)"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="SM",

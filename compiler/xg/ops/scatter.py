@@ -43,28 +43,16 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "index outside",
+    Convention("index outside",
         "xg refuses an index outside the axis; under jax.jit its number is added nowhere",
-        "x -> scatter[K]<-ids",
-        {"x [K]": (3.0, 5.0), "ids [K] in 2": (0, 2)},
-        torch="x.new_zeros(2).scatter_add(0, ids, x)",
-        result="y [2]",
-        refused="is 2, expected integers from 0 to 1",
-        others={"jax jit": (3.0, 0.0)},
-    ),
-    Convention(
-        "half type",
-        "numbers are added in float32, and rounded once",
-        "x -> scatter[K]<-ids",
-        {"x [K]": (1.0,) * 4096, "ids [K] in 2": (0,) * 4096},
-        (4096.0, 0.0),
-        {"x": (1.0,) * 4096},
-        "x.new_zeros(2).scatter_add(0, ids, x)",
-        "y [2]",
-        dtype="bfloat16",
-    ),
-)
+        "x -> scatter[K]<-ids", {"x [K]": (3.0, 5.0), "ids [K] in 2": (0, 2)},
+        torch="x.new_zeros(2).scatter_add(0, ids, x)", result="y [2]",
+        refused="is 2, expected integers from 0 to 1", others={"jax jit": (3.0, 0.0)}),
+    Convention("half type", "numbers are added in float32, and rounded once",
+        "x -> scatter[K]<-ids", {"x [K]": (1.0,) * 4096, "ids [K] in 2": (0,) * 4096},
+        (4096.0, 0.0), {"x": (1.0,) * 4096}, "x.new_zeros(2).scatter_add(0, ids, x)", "y [2]",
+        dtype="bfloat16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="scatter",

@@ -16,25 +16,12 @@ def adjoint(dy: Expr, y: Expr) -> tuple[Expr]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "infinity",
-        "large numbers do not overflow",
-        "x -> sigmoid",
-        {"x [D]": (1000.0, -1000.0, 0.0)},
-        (1.0, 0.0, 0.5),
-        {"x": (0.0, 0.0, 0.25)},
-        "torch.sigmoid(x)",
-    ),
-    Convention(
-        "kink",
-        "0 is an ordinary point",
-        "x -> sigmoid",
-        {"x [D]": (0.0, -0.0)},
-        (0.5, 0.5),
-        {"x": (0.25, 0.25)},
-        "torch.sigmoid(x)",
-    ),
-)
+    Convention("infinity", "large numbers do not overflow", "x -> sigmoid",
+        {"x [D]": (1000.0, -1000.0, 0.0)}, (1.0, 0.0, 0.5), {"x": (0.0, 0.0, 0.25)},
+        "torch.sigmoid(x)"),
+    Convention("kink", "0 is an ordinary point", "x -> sigmoid", {"x [D]": (0.0, -0.0)}, (0.5, 0.5),
+        {"x": (0.25, 0.25)}, "torch.sigmoid(x)"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="sigmoid",

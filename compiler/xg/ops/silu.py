@@ -22,25 +22,11 @@ def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "infinity",
-        "large numbers do not overflow",
-        "x -> SiLU",
-        {"x [D]": (1000.0, -1000.0, 0.0)},
-        (1000.0, 0.0, 0.0),
-        {"x": (1.0, 0.0, 0.5)},
-        "F.silu(x)",
-    ),
-    Convention(
-        "kink",
-        "0 is an ordinary point",
-        "x -> SiLU",
-        {"x [D]": (0.0, -0.0)},
-        (0.0, 0.0),
-        {"x": (0.5, 0.5)},
-        "F.silu(x)",
-    ),
-)
+    Convention("infinity", "large numbers do not overflow", "x -> SiLU",
+        {"x [D]": (1000.0, -1000.0, 0.0)}, (1000.0, 0.0, 0.0), {"x": (1.0, 0.0, 0.5)}, "F.silu(x)"),
+    Convention("kink", "0 is an ordinary point", "x -> SiLU", {"x [D]": (0.0, -0.0)}, (0.0, 0.0),
+        {"x": (0.5, 0.5)}, "F.silu(x)"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="SiLU",

@@ -17,25 +17,13 @@ def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "infinity",
-        "large numbers do not overflow, and small results stay exact",
-        "x -> softplus",
-        {"x [D]": (1000.0, -1000.0, -40.0)},
-        (1000.0, 0.0, math.log1p(math.exp(-40.0))),
-        {"x": (1.0, 0.0, math.exp(-40.0))},
-        "F.softplus(x)",
-    ),
-    Convention(
-        "kink",
-        "0 is an ordinary point",
-        "x -> softplus",
-        {"x [D]": (0.0,)},
-        (math.log(2.0),),
-        {"x": (0.5,)},
-        "F.softplus(x)",
-    ),
-)
+    Convention("infinity", "large numbers do not overflow, and small results stay exact",
+        "x -> softplus", {"x [D]": (1000.0, -1000.0, -40.0)},
+        (1000.0, 0.0, math.log1p(math.exp(-40.0))), {"x": (1.0, 0.0, math.exp(-40.0))},
+        "F.softplus(x)"),
+    Convention("kink", "0 is an ordinary point", "x -> softplus", {"x [D]": (0.0,)},
+        (math.log(2.0),), {"x": (0.5,)}, "F.softplus(x)"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="softplus",

@@ -32,39 +32,16 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "empty axis",
-        "the sum of no numbers is 0",
-        "x -> sum[D]",
-        {"x [D]": ()},
-        0.0,
-        {"x": ()},
-        "x.sum()",
-        "y []",
-    ),
-    Convention(
-        "half type",
-        "sums are computed in float32, and rounded once",
-        "x -> sum[S]",
-        {"x [S, D]": ((1.0, 1.0),) * 4096},
-        (4096.0, 4096.0),
-        {"x": ((1.0, 1.0),) * 4096},
-        "x.sum(0)",
-        "y [D]",
-        dtype="bfloat16",
-    ),
-    Convention(
-        "half type",
-        "float16 numbers, too, are added in float32: in float16, 2048 + 1 is 2048",
-        "x -> sum[S]",
-        {"x [S, D]": ((1.0, 1.0),) * 4096},
-        (4096.0, 4096.0),
-        {"x": ((1.0, 1.0),) * 4096},
-        "x.sum(0)",
-        "y [D]",
-        dtype="float16",
-    ),
-)
+    Convention("empty axis", "the sum of no numbers is 0", "x -> sum[D]", {"x [D]": ()}, 0.0,
+        {"x": ()}, "x.sum()", "y []"),
+    Convention("half type", "sums are computed in float32, and rounded once", "x -> sum[S]",
+        {"x [S, D]": ((1.0, 1.0),) * 4096}, (4096.0, 4096.0), {"x": ((1.0, 1.0),) * 4096},
+        "x.sum(0)", "y [D]", dtype="bfloat16"),
+    Convention("half type",
+        "float16 numbers, too, are added in float32: in float16, 2048 + 1 is 2048", "x -> sum[S]",
+        {"x [S, D]": ((1.0, 1.0),) * 4096}, (4096.0, 4096.0), {"x": ((1.0, 1.0),) * 4096},
+        "x.sum(0)", "y [D]", dtype="float16"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="sum",

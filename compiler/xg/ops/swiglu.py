@@ -23,25 +23,12 @@ def adjoint(dy: Expr, g: Expr, u: Expr) -> tuple[Expr, Expr]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "infinity",
-        "large gates do not overflow",
-        "g -> SwiGLU<-u",
-        {"g [D]": (1000.0, -1000.0), "u [D]": (1.0, 1.0)},
-        (1000.0, 0.0),
-        {"g": (1.0, 0.0), "u": (1000.0, 0.0)},
-        "F.silu(g) * u",
-    ),
-    Convention(
-        "kink",
-        "a gate of 0 is an ordinary point",
-        "g -> SwiGLU<-u",
-        {"g [D]": (0.0,), "u [D]": (1.0,)},
-        (0.0,),
-        {"g": (0.5,), "u": (0.0,)},
-        "F.silu(g) * u",
-    ),
-)
+    Convention("infinity", "large gates do not overflow", "g -> SwiGLU<-u",
+        {"g [D]": (1000.0, -1000.0), "u [D]": (1.0, 1.0)}, (1000.0, 0.0),
+        {"g": (1.0, 0.0), "u": (1000.0, 0.0)}, "F.silu(g) * u"),
+    Convention("kink", "a gate of 0 is an ordinary point", "g -> SwiGLU<-u",
+        {"g [D]": (0.0,), "u [D]": (1.0,)}, (0.0,), {"g": (0.5,), "u": (0.0,)}, "F.silu(g) * u"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="SwiGLU",

@@ -6,13 +6,6 @@ from typing import Final
 
 from xg.ir.functions import tanh
 from xg.ir.op import Op
-from xg.ir.prim import Expr
-
-
-def adjoint(dy: Expr, y: Expr) -> tuple[Expr]:
-    """From the output alone."""
-    return (dy * (1.0 - y**2),)
-
 
 OP: Final = Op(
     glyph="tanh",
@@ -20,7 +13,6 @@ OP: Final = Op(
     family="nonlinear",
     forward=tanh,
     keeps_shape=True,
-    adjoint=adjoint,
     meaning="a number between -1 and 1",
     formula="Y = tanh(X)",
     gradient="dX = dY ⊙ (1 - Y²)",

@@ -49,29 +49,15 @@ def _axes(x: Expr) -> list[int]:
 
 
 CONVENTIONS: Final = (
-    Convention(
-        "tie",
-        "ties go to the first elements, which take the gradient",
-        "x -> topk(2) : v, ids\nx -> gather[D]<-ids",
-        {"x [D]": (1.0, 3.0, 3.0, 3.0)},
-        (3.0, 3.0),
-        {"x": (0.0, 1.0, 1.0, 0.0)},
-        "torch.topk(x, 2).values",
-        "y [2]",
+    Convention("tie", "ties go to the first elements, which take the gradient",
+        "x -> topk(2) : v, ids\nx -> gather[D]<-ids", {"x [D]": (1.0, 3.0, 3.0, 3.0)}, (3.0, 3.0),
+        {"x": (0.0, 1.0, 1.0, 0.0)}, "torch.topk(x, 2).values", "y [2]",
         differs="PyTorch does not say which of equal numbers it takes, and takes the last ones "
-        "here. A router must choose the same experts on every backend.",
-    ),
-    Convention(
-        "infinity",
-        "a NaN is larger than every number",
-        "x -> topk(2) : v, ids\nx -> gather[D]<-ids",
-        {"x [D]": (1.0, math.inf, math.nan, 3.0)},
-        (math.nan, math.inf),
-        {"x": (0.0, 1.0, 1.0, 0.0)},
-        "torch.topk(x, 2).values",
-        "y [2]",
-    ),
-)
+        "here. A router must choose the same experts on every backend."),
+    Convention("infinity", "a NaN is larger than every number",
+        "x -> topk(2) : v, ids\nx -> gather[D]<-ids", {"x [D]": (1.0, math.inf, math.nan, 3.0)},
+        (math.nan, math.inf), {"x": (0.0, 1.0, 1.0, 0.0)}, "torch.topk(x, 2).values", "y [2]"),
+)  # fmt: skip
 
 OP: Final = Op(
     glyph="topk",
