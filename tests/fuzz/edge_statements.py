@@ -143,7 +143,8 @@ def inner_gradient(author: Author) -> None:
     x, random = author.some(), author.random
     if x is None or len(x.shape) > 3:
         return
-    y = random.choice([v for v in author.floats() if v.shape == x.shape])
+    # Another value may be made of x by a repeat or a loop, which no gradient in a block goes through.
+    y = random.choice([x, *(v for v in author.inputs if v.shape == x.shape and not v.range)])
     steps = (f"tanh -> ⊙<-{x.name}", "Log", "Whole", f"⊙<-{y.name}", f"⊕<-{y.name} -> ReLU")
     made = author.add(f"{x.name} -> {random.choice((*steps, 'softplus -> Cap'))}", x.shape)
     variables = [x]
@@ -162,6 +163,11 @@ def inner_gradient(author: Author) -> None:
         author.several(f"grad[{x.name}]({squares.name})", (x.shape, ""))
 
 
+def _by_name(shape: Sequence[str], place: int) -> str:
+    """An axis by its name, or from the end if it shares its name."""
+    return shape[place] if shape.count(shape[place]) == 1 else str(place)
+
+
 def _sum_of_all(shape: Sequence[str]) -> str:
     return f"sum[{', '.join(str(n - len(shape)) for n in range(len(shape)))}]"
 
@@ -171,7 +177,10 @@ def running(author: Author) -> None:
     found = [v for v in author.floats(2) if v.shape[-2:] == ("S", "D")]
     if found:
         x = author.random.choice(found)
-        step = author.random.choice(("cumsum[S]", "cumsum[-2]", "cumsum[-1]", "Decay", "Runs"))
+        named = _by_name(x.shape, -2)
+        step = author.random.choice(
+            (f"cumsum[{named}]", "cumsum[-2]", "cumsum[-1]", "Decay", "Runs")
+        )
         tag = "decays" if step == "Decay" else "running sums"
         author.add(f"{x.name} -> {step}", x.shape, tag)
 
@@ -185,7 +194,7 @@ def largest(author: Author) -> None:
     if author.random.random() < 0.3:
         author.add(f"{x.name} -> Best", x.shape[:-1], "ties")
         return
-    step = author.random.choice(("argmax[D]", "argmax[-1]"))
+    step = author.random.choice((f"argmax[{_by_name(x.shape, -1)}]", "argmax[-1]"))
     places = author.add(f"{x.name} -> {step}", x.shape[:-1], "argmax", "D")
     ids = author.random.choice([v for v in author.values if v.range and len(v.shape) < 4])
     ids = author.random.choice((places, ids))
@@ -199,11 +208,15 @@ def counted_from_the_end(author: Author) -> None:
     if not found:
         return
     x, random, length = author.random.choice(found), author.random, author.world.length("S")
-    front = x.shape[:-2]
+    front, named = x.shape[:-2], _by_name(x.shape, -2)
     ways = {f"{step}[-1]": x.shape[:-1] for step in ("sum", "mean", "logsumexp")}
     if length:
-        ways |= {"S[-2]": x.shape, "pick[S](-1)": (*front, "D"), "pick[-2](-1)": (*front, "D")}
-        ways |= {"slice[S](-1, S)": (*front, "1", "D"), "logsumexp[-2]": (*front, "D")}
+        ways |= {
+            "S[-2]": x.shape,
+            f"pick[{named}](-1)": (*front, "D"),
+            "pick[-2](-1)": (*front, "D"),
+        }
+        ways |= {f"slice[{named}](-1, S)": (*front, "1", "D"), "logsumexp[-2]": (*front, "D")}
     if length > 1:
         ways |= {"slice[-2](-2, S)": (*front, "2", "D")}
     step = random.choice(list(ways))
