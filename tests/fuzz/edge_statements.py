@@ -143,7 +143,7 @@ def inner_gradient(author: Author) -> None:
     x, random = author.some(), author.random
     if x is None or len(x.shape) > 3:
         return
-    # Another value may be made of x by a repeat or a loop, which no gradient in a block goes through.
+    # Another value may be made of x by a loop, which no gradient in a block goes through.
     y = random.choice([x, *(v for v in author.inputs if v.shape == x.shape and not v.range)])
     steps = (f"tanh -> ⊙<-{x.name}", "Log", "Whole", f"⊙<-{y.name}", f"⊕<-{y.name} -> ReLU")
     made = author.add(f"{x.name} -> {random.choice((*steps, 'softplus -> Cap'))}", x.shape)
