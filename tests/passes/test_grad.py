@@ -453,6 +453,29 @@ def test_plans_are_proven(plan: str) -> None:
     assert prove_ranks(parse_project(PLANNED.encode()), "Net", plan, {}, 0).passed
 
 
+APART = """\
+dim B, S = 6, D = 2
+
+block Net(x [B, S, D]) -> dx [B, S, D] {
+    param w [D]
+    x -> tanh -> ⊙<-BC(w)    : y [B, S, D]
+    y -> ⊙<-y -> sum[B, S, D] : s
+    grad[x](s)               : dx
+}
+
+mesh N_D, N_T
+
+plan P of Net {
+    x [B/N_D, S, D]
+    w [D/N_T]
+}
+"""
+
+
+def test_a_rank_may_have_another_part_of_a_gradient_than_of_its_variable() -> None:
+    assert prove_ranks(parse_project(APART.encode()), "Net", "P", {}, 0).passed
+
+
 def test_no_step_follows_a_gradient_over_positions() -> None:
     """In a step the loss has new terms, so the gradient by a parameter is another one."""
     text = """\

@@ -581,7 +581,11 @@ class _GraphRules:
         if count and (len(step.outputs) != count or len(step.inputs) <= count):
             yield f"is a gradient by {count} values, and gives {len(step.outputs)}"
         elif count:
+            placed = self.graph.placements
             for of, value in zip(step.outputs, step.inputs[1 : 1 + count], strict=True):
+                # A rank may have another part of the gradient than of the variable.
+                if placed.get(of) != placed.get(value):
+                    continue
                 if not self._types_match(types[of], types[value]):
                     yield f"gives {types[of]} as the gradient by {_name(value)}: {types[value]}"
 
