@@ -187,7 +187,7 @@ class PlanCheck:
     def __post_init__(self) -> None:
         """Share the results of a graph among those with its core."""
         self.cache = PlanCache(self.shared.planned)
-        self.annotator = Annotator(self.cache, self.shared.requests)
+        self.annotator = Annotator(self.cache)
 
     def check(self, programs: Sequence[Checkable]) -> None:
         """Raise DiagnosticError with something that is wrong with programs under the plan.
@@ -219,7 +219,7 @@ class PlanCheck:
     def _check(self, programs: Sequence[Checkable], numbers: Numbers) -> PassedPrograms:
         """Check programs whose sizes and mesh axes have these numbers."""
         typed = replace(_together([each.source_program for each in programs]), plan=self.plan)
-        uses, planned = self._check_layouts(typed, entry_graphs(typed, self.cache), numbers)
+        uses, planned = self._check_layouts(typed, entry_graphs(typed), numbers)
         alike: dict[tuple[tuple[str, int], ...], list[IRProgram]] = {}
         orders: dict[Checkable, Order] = {}
         for program in programs:
@@ -288,7 +288,7 @@ class PlanCheck:
         self, typed: IRProgram, starts: Sequence[ReachedGraph], numbers: Numbers
     ) -> tuple[tuple[ReachedGraph, ...], tuple[PlannedGraph, ...]]:
         """The uses of some graphs and of all that they call, and those that the plan places."""
-        uses = tuple(reached_graphs(starts, typed.graphs, self.cache))
+        uses = tuple(reached_graphs(starts, typed.graphs))
         planned = tuple(planned_graphs(uses, self.cache))
         keys = {(each.planned, each.items, numbers): each for each in planned}
         new = {key: each for key, each in keys.items() if key not in self.shared.fine}

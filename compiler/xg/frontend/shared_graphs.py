@@ -16,7 +16,6 @@ from xg.passes.shard import (
     Core,
     PlacedBlocks,
     Placer,
-    PlannedRequests,
     Replaced,
     SeenByCallers,
     added_steps,
@@ -95,7 +94,7 @@ class SharedGraphs:
 
     Choices of options that a block does not distinguish give it equal graphs. Those that differ
     only in their callees have one core (by key in `cores`), the same values and the same steps.
-    `planned`, `requests` and `fine` are what was found of them under plans, of which many say the
+    `planned` and `fine` are what was found of them under plans, of which many say the
     same of a graph; `changes` are those of programs, by their `id`, until the next round.
     """
 
@@ -105,7 +104,6 @@ class SharedGraphs:
     )
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
     planned: PlannedGraphs = field(init=False)
-    requests: PlannedRequests = field(default_factory=PlannedRequests)
     fine: set[Fine] = field(default_factory=set[Fine])
     changes: dict[tuple[int, int], BlockChanges] = field(
         default_factory=dict["tuple[int, int]", "BlockChanges"]

@@ -30,10 +30,10 @@ from xg.sharding.local import (
     Misfit,
     Placing,
     Reach,
-    Reaches,
     cut_sizes,
     placements_of,
     placing,
+    reach_of,
 )
 
 
@@ -132,9 +132,6 @@ class PlannedGraphs:
     values: dict[tuple[str | int, tuple[Entry, ...]], tuple[PlannedValue, ...]] = field(
         default_factory=dict[tuple[str | int, tuple[Entry, ...]], tuple[PlannedValue, ...]]
     )
-    symbols: dict[tuple[str, SymbolItems], tuple[tuple[Symbols, SymbolItems], ...]] = field(
-        default_factory=dict["tuple[str, SymbolItems]", "tuple[tuple[Symbols, SymbolItems], ...]"]
-    )
 
     def of(self, graph: Graph, reach: Reach) -> tuple[PlannedValue, ...]:
         """The entries of a reach for the values of a graph."""
@@ -146,26 +143,12 @@ class PlannedGraphs:
             self.values[key] = tuple(PlannedValue(graph, *each) for each in entries)
         return self.values[key]
 
-    def inside(
-        self, graphs: Graphs, graph: Graph, symbols: Symbols, items: SymbolItems
-    ) -> tuple[tuple[Symbols, SymbolItems], ...]:
-        """The symbols of every call of a graph that has these symbols, in order."""
-        key = graph.key, items
-        if key not in self.symbols:
-            below = [inside(each, graph, graphs[each.callee], symbols) for each in graph.calls]
-            self.symbols[key] = tuple((each, frozenset(each.items())) for each in below)
-        return self.symbols[key]
-
 
 @dataclass(slots=True)
 class PlanCache:
     """The entries of one plan for graphs and for the calls in them, each computed once."""
 
     shared: PlannedGraphs = field(default_factory=PlannedGraphs)
-    reaches: Reaches = field(default_factory=Reaches)
-    calls: dict[tuple[str, Reach], tuple[Reach, ...]] = field(
-        default_factory=dict[tuple[str, Reach], tuple[Reach, ...]]
-    )
     axes: dict[tuple[str, Reach], frozenset[str] | None] = field(
         default_factory=dict[tuple[str, Reach], "frozenset[str] | None"]
     )
@@ -174,22 +157,9 @@ class PlanCache:
         """The entries of a reach for the values of a graph."""
         return self.shared.of(graph, reach)
 
-    def inside(self, graphs: Graphs, graph: Graph, reach: Reach) -> tuple[Reach, ...]:
-        """The reach of every call of a graph, in order."""
-        key = graph.key, reach
-        if key not in self.calls:
-            calls = ((graphs[call.callee], call) for call in graph.calls)
-            self.calls[key] = tuple(
-                self.reaches.inside(
-                    reach, callee.block_id, call.path, repeated=call.count is not None
-                )
-                for callee, call in calls
-            )
-        return self.calls[key]
-
     def axes_below(self, program: IRProgram) -> frozenset[str] | None:
         """The mesh axes that the program's plan cuts values over; None if it places no value."""
-        reach = self.reaches.of(program.plan, program.main.block_id)
+        reach = reach_of(program.plan, program.main.block_id)
         return self.axes_of(program.graphs, program.entry, reach)
 
     def axes_of(self, graphs: Graphs, key: str, reach: Reach) -> frozenset[str] | None:
@@ -198,8 +168,7 @@ class PlanCache:
 
         def below(use: tuple[str, Reach]) -> list[tuple[str, Reach]]:
             graph = graphs[use[0]]
-            reaches = self.inside(graphs, graph, use[1])
-            return list(zip((call.callee for call in graph.calls), reaches, strict=True))
+            return [(c.callee, reach_inside(use[1], c, graphs[c.callee])) for c in graph.calls]
 
         def new(use: tuple[str, Reach]) -> Iterable[tuple[str, Reach]]:
             return (each for each in below(use) if each not in self.axes)
@@ -215,7 +184,7 @@ class PlanCache:
 def placed_values(program: IRProgram) -> Iterator[PlacedValue]:
     """Every value that the program's plan places, in every call; callers first."""
     cache = PlanCache()
-    uses = reached_graphs(entry_graphs(program, cache), program.graphs, cache)
+    uses = reached_graphs(entry_graphs(program), program.graphs)
     for planned in planned_graphs(uses, cache):
         yield from planned.placed_values()
 
@@ -234,20 +203,17 @@ class ReachedGraph:
         return self.graph.key, self.items, self.reach
 
 
-def entry_graphs(program: IRProgram, cache: PlanCache) -> list[ReachedGraph]:
+def entry_graphs(program: IRProgram) -> list[ReachedGraph]:
     """The entries of a program under its plan; none if it has no plan."""
     mains = [program.graphs[key] for key in program.entries] if program.plan else []
-    reaches = [cache.reaches.of(program.plan, main.block_id) for main in mains]
-    return [ReachedGraph(main, {}, frozenset(), r) for main, r in zip(mains, reaches, strict=True)]
+    return [
+        ReachedGraph(main, {}, frozenset(), reach_of(program.plan, main.block_id)) for main in mains
+    ]
 
 
-def reached_graphs(
-    starts: Iterable[ReachedGraph], graphs: Graphs, cache: PlanCache
-) -> Iterator[ReachedGraph]:
+def reached_graphs(starts: Iterable[ReachedGraph], graphs: Graphs) -> Iterator[ReachedGraph]:
     """Some graphs and all that they call, in every call that a plan tells apart; callers first."""
-    return level_by_level(
-        starts, lambda use: reached_calls(use, graphs, cache), key=ReachedGraph.key
-    )
+    return level_by_level(starts, lambda use: reached_calls(use, graphs), key=ReachedGraph.key)
 
 
 def planned_graphs(uses: Iterable[ReachedGraph], cache: PlanCache) -> Iterator[PlannedGraph]:
@@ -258,12 +224,18 @@ def planned_graphs(uses: Iterable[ReachedGraph], cache: PlanCache) -> Iterator[P
             yield PlannedGraph(planned, use.symbols, use.items)
 
 
-def reached_calls(use: ReachedGraph, graphs: Graphs, cache: PlanCache) -> Iterator[ReachedGraph]:
+def reached_calls(use: ReachedGraph, graphs: Graphs) -> Iterator[ReachedGraph]:
     """The graphs that a graph calls, in order."""
-    reaches = cache.inside(graphs, use.graph, use.reach)
-    symbols = cache.shared.inside(graphs, use.graph, use.symbols, use.items)
-    for call, reach, named in zip(use.graph.calls, reaches, symbols, strict=True):
-        yield ReachedGraph(graphs[call.callee], *named, reach)
+    for call in use.graph.calls:
+        callee = graphs[call.callee]
+        symbols = inside(call, use.graph, callee, use.symbols)
+        reach = reach_inside(use.reach, call, callee)
+        yield ReachedGraph(callee, symbols, frozenset(symbols.items()), reach)
+
+
+def reach_inside(reach: Reach, call: Call, callee: Graph) -> Reach:
+    """The entries that reach into a call of a graph."""
+    return reach.inside(callee.block_id, call.path, repeated=call.count is not None)
 
 
 def with_mesh(program: IRProgram) -> IRProgram:

@@ -93,32 +93,10 @@ class Reach:
         return placements_of(near, is_param=is_param)
 
 
-def reach_of(plan: Plan, block: BlockId) -> Reach:
+def reach_of(plan: Plan | None, block: BlockId) -> Reach:
     """The entries that apply inside the entry block."""
-    return Reach((), plan.entries).inside(block, "", repeated=False)
-
-
-@dataclass(slots=True)
-class Reaches:
-    """Reaches of one plan inside calls, each computed once."""
-
-    known: dict[tuple[Reach, BlockId, str, bool], Reach] = field(
-        default_factory=dict[tuple[Reach, BlockId, str, bool], Reach]
-    )
-    entries: dict[BlockId, Reach] = field(default_factory=dict["BlockId", Reach])
-
-    def of(self, plan: Plan | None, block: BlockId) -> Reach:
-        """The entries that apply inside an entry block; all calls give one plan."""
-        if block not in self.entries:
-            self.entries[block] = reach_of(plan, block) if plan else Reach((), ())
-        return self.entries[block]
-
-    def inside(self, reach: Reach, block: BlockId, path: str, *, repeated: bool) -> Reach:
-        """The result of `reach.inside`."""
-        key = reach, block, path, repeated
-        if key not in self.known:
-            self.known[key] = reach.inside(block, path, repeated=repeated)
-        return self.known[key]
+    entries = plan.entries if plan else ()
+    return Reach((), entries).inside(block, "", repeated=False)
 
 
 def placements_of(entries: Sequence[Entry], *, is_param: bool) -> tuple[Entry, ...]:

@@ -10,7 +10,7 @@ from library import shipped
 from passes.decode_step.stepping import LIBRARY, written
 
 import xg
-from xg_generate.decode_step import operator as errors
+from xg_generate.decode_step import errors
 
 CASES = sorted(Path(__file__).parent.glob("refused/*.xg"))
 

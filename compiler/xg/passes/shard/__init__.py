@@ -21,7 +21,7 @@ from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.moves import communicators
 from xg.ir.tensor import Sizes
 from xg.passes.shard.added_steps import AddedSteps, added_steps
-from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate
+from xg.passes.shard.annotate import Annotator, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.errors import refuse_again
 from xg.passes.shard.localise import Unsound, join
@@ -44,7 +44,6 @@ __all__ = [
     "Core",
     "PlacedBlocks",
     "Placer",
-    "PlannedRequests",
     "Replaced",
     "SeenByCallers",
     "Unsound",

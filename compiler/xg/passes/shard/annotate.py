@@ -6,15 +6,15 @@ A block that is called in two places may be parallel in two ways: it becomes two
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import calling
 from xg.ir.graph import Call, Graph, IRProgram, Step, Value
 from xg.ir.placement import INVARIANT, AxisState, Cuts, Memory, PlacementRequest, shard
 from xg.ir.walk import callees_first, moving, sort_graphs
-from xg.sharding.apply_plan import PlanCache, PlannedValue, memory_of
-from xg.sharding.local import Reach
+from xg.sharding.apply_plan import PlanCache, PlannedValue, memory_of, reach_inside
+from xg.sharding.local import Reach, reach_of
 
 # Parameters of the blocks that loops call, given to all rounds by the graph that makes the loop.
 #
@@ -105,26 +105,6 @@ def annotate(program: IRProgram) -> IRProgram:
 
 
 @dataclass(slots=True)
-class PlannedRequests:
-    """The requests of plans, for the same values under any of them found once."""
-
-    known: dict[tuple[PlannedValue, ...], Requests] = field(
-        default_factory=dict["tuple[PlannedValue, ...]", "Requests"]
-    )
-
-    def of(self, values: tuple[PlannedValue, ...]) -> Requests:
-        """The requests; a mesh axis of the plan that does not cut a value replicates it."""
-        if values not in self.known:
-            placings = ((planned.value, planned.placing) for planned in values)
-            self.known[values] = {
-                value: _cut(placing.rest, placing.use, sorted(placing.over))
-                for value, placing in placings
-                if placing.over
-            }
-        return self.known[values]
-
-
-@dataclass(slots=True)
 class Annotator:
     """Every graph under every reach that it is called with.
 
@@ -134,7 +114,6 @@ class Annotator:
     """
 
     cache: PlanCache = field(default_factory=PlanCache)
-    planned: PlannedRequests = field(default_factory=PlannedRequests)
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
     source: dict[str, Graph] = field(default_factory=dict[str, Graph])
     names: dict[tuple[str, Reach], str] = field(default_factory=dict[tuple[str, Reach], str])
@@ -150,7 +129,7 @@ class Annotator:
 
     def enter(self, program: IRProgram) -> tuple[str, dict[str, int]]:
         """The key of the program's entry in `graphs`, and its mesh axes in a feasible order."""
-        begin = self.cache.reaches.of(program.plan, program.main.block_id)
+        begin = reach_of(program.plan, program.main.block_id)
         entry, gathered = self.annotate_graph(program, program.entry, begin)
         # A mesh axis that is gathered for use must cut last: only then its parts are contiguous.
         return entry, dict(sorted(program.mesh.items(), key=lambda item: item[0] in gathered))
@@ -191,14 +170,14 @@ class Annotator:
     def add(self, key: str, reach: Reach) -> None:
         """Add the graph with its placement requests, and its calls."""
         graph, name = self.source[key], self.names[key, reach]
-        requests = _by_hand(graph) | self.planned.of(self.cache.of(graph, reach))
+        requests = _by_hand(graph) | _planned(self.cache.of(graph, reach))
         for value in graph.foreign:
             path, _, inside = str(value.name).partition(".")
             call = next(step for step in graph.named_calls() if step.path == path)
             callee = self.source[call.callee]
             lent = {str(v.name): v for v in callee.param_values()}[inside]
             below = self._below(call, reach)
-            placement_requests = self.planned.of(self.cache.of(callee, below)).get(lent)
+            placement_requests = _planned(self.cache.of(callee, below)).get(lent)
             if placement_requests:
                 requests[value] = placement_requests
         callees = [self.name(call.callee, self._below(call, reach)) for call in graph.calls]
@@ -223,8 +202,17 @@ class Annotator:
         return said
 
     def _below(self, call: Call, reach: Reach) -> Reach:
-        block = self.source[call.callee].block_id
-        return self.cache.reaches.inside(reach, block, call.path, repeated=call.count is not None)
+        return reach_inside(reach, call, self.source[call.callee])
+
+
+def _planned(values: Iterable[PlannedValue]) -> Requests:
+    """The requests of a plan; a mesh axis of the plan that does not cut a value replicates it."""
+    placings = ((planned.value, planned.placing) for planned in values)
+    return {
+        value: _cut(placing.rest, placing.use, sorted(placing.over))
+        for value, placing in placings
+        if placing.over
+    }
 
 
 def _by_hand(graph: Graph) -> Requests:
