@@ -11,8 +11,8 @@ from ops.trial import Array, Trial
 
 from xg import ops
 from xg.ir.dim import ONE, Dim, number
-from xg.ir.op import AtMost, Op
-from xg.ir.use import Misuse
+from xg.ir.op import Op
+from xg.ir.use import AtMost, Misuse
 from xg.verify.reference.evaluate import evaluate
 
 INF = float("inf")

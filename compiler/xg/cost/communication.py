@@ -22,12 +22,11 @@ from typing import Final, Literal
 from xg.cost.cost import BYTES
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
-from xg.ir.collective import Price
 from xg.ir.collectives import AROUND, COLLECTIVES, OWNERS, REDUCTIONS, send
 from xg.ir.dim import ONE, ZERO, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Graph, IRProgram, Value
 from xg.ir.moves import collective
-from xg.ir.placement import AxisState, Placement, axes_over, axis_of, ranks_over
+from xg.ir.placement import AxisState, Placement, Price, axes_over, axis_of, ranks_over
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.walk import Symbols, inside, param_specs
 from xg.sharding.primitive_rules import type_body, type_step

@@ -11,12 +11,11 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
-from xg.ir.collective import FAMILY
 from xg.ir.collectives import PRIMITIVES
 from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.functions import UNARY
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Value, ports
-from xg.ir.placement import is_zigzag, ranks_over
+from xg.ir.placement import FAMILY, is_zigzag, ranks_over
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, Expr
 from xg.ir.tensor import Shape
 from xg.ir.walk import inside

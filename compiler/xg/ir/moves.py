@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import prod
 
-from xg.ir.collective import FAMILY, Collective
 from xg.ir.collectives import AROUND, COLLECTIVES, MOVES, SENDING
 from xg.ir.graph import Apply, Graph, IRProgram, Step, Value
 from xg.ir.op import Gradient, Op, Term
-from xg.ir.placement import AxisState, axes_over, dual, joined_axes
+from xg.ir.placement import FAMILY, AxisState, Collective, axes_over, dual, joined_axes
 from xg.ir.prim import Expr
 from xg.ir.use import Attrs, MeshAxis
 

@@ -18,11 +18,11 @@ from typing import Any, Final, Literal
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, substitute
 from xg.ir.conventions import Convention
-from xg.ir.dim import Dim, spell_number
+from xg.ir.dim import spell_number
 from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback as derive
 from xg.ir.tensor import TensorType
-from xg.ir.use import Attrs, Data, Length, Misuse, Number, Own, Tensor, Use, Word
+from xg.ir.use import AtMost, Attrs, Data, Length, Misuse, Number, Own, Tensor, Use, Word
 
 Family = Literal[
     "matmul", "add", "multiply", "nonlinear", "layout", "reduce", "source", "loss", "collective"
@@ -42,26 +42,6 @@ class Term:
     op: str
     args: tuple[str | Term, ...]
     attrs: Attrs = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True, slots=True)
-class WindowCount:
-    """The number of windows that a label gives an axis, and what decides how many fit."""
-
-    given: Dim
-    axis: Dim
-    room: Dim  # for starts of windows behind the first
-    stride: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class AtMost:
-    """A condition of a use that only numbers can settle: ``S <= S_max``, and why it must hold."""
-
-    smaller: Dim
-    larger: Dim
-    why: str
-    windows: WindowCount | None = None
 
 
 @dataclass(frozen=True, slots=True)

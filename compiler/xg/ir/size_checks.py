@@ -17,10 +17,9 @@ from xg.ir.content import Recent
 from xg.ir.dim import ONE, ZERO, Dim, DimError, Scalar, ScalarError, number, product, symbol
 from xg.ir.errors import BeyondLimits, NotWhole, NoValue, TooLong, TooShort, WrongWindows
 from xg.ir.graph import Apply, Graph, IRProgram
-from xg.ir.op import AtMost, WindowCount
 from xg.ir.prim import Expr, Windows
 from xg.ir.tensor import Shape, Sizes, TensorType
-from xg.ir.use import Misuse, Number
+from xg.ir.use import AtMost, Misuse, Number, WindowCount
 from xg.ir.walk import inside, instances, join, param_specs
 
 # Find the sizes that shapes of arrays tell, and the arrays that tell a function its sizes.

@@ -13,7 +13,6 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
-from xg.ir.collective import FAMILY
 from xg.ir.content import entering, made, values
 from xg.ir.dim import as_scalar
 from xg.ir.functions import UNARY
@@ -31,7 +30,7 @@ from xg.ir.graph import (
     stack_along,
 )
 from xg.ir.moves import broken_communicators
-from xg.ir.placement import CONSTANT
+from xg.ir.placement import CONSTANT, FAMILY
 from xg.ir.prim import ARITHMETIC, Expr, ShapeError
 from xg.ir.primitive_gradients import STOPPING
 from xg.ir.tensor import TensorType

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeGuard, TypeVar
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import Beyond, Executions, ExpandedOperators, ListedRounds
-from xg.ir.collective import FAMILY
 from xg.ir.dim import Dim, Scalar, number
 from xg.ir.errors import UnboundSize
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Step, Value, ports
 from xg.ir.moves import collective
+from xg.ir.placement import FAMILY
 from xg.ir.tensor import TensorType
 
 Node = TypeVar("Node")

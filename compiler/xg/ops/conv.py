@@ -11,8 +11,19 @@ from xg.ir.dim import ONE, Dim, Scalar, product, size
 from xg.ir.op import Op
 from xg.ir.prim import Expr, contract, reshape, transpose
 from xg.ir.tensor import Shape
-from xg.ir.use import Attrs, Length, Misuse, Tensor, Use
-from xg.ir.windows import OWN, Cut, Cutting, configure_windows, cut, facts
+from xg.ir.use import (
+    OWN,
+    Attrs,
+    Cut,
+    Cutting,
+    Length,
+    Misuse,
+    Tensor,
+    Use,
+    configure_windows,
+    cut_windows,
+    window_facts,
+)
 
 LETTERS: Final = "abcdefgh"
 
@@ -134,7 +145,7 @@ def forward(
 ) -> Expr:
     """``Y[.., j, :] = Σ_i X[.., j stride + i dilation - pad, :] K[i] + b``."""
     del behind, numbers  # for the facts, and for kernels
-    windows = cut(x, axes, cuts)  # [.., H', k, W', k, C]
+    windows = cut_windows(x, axes, cuts)  # [.., H', k, W', k, C]
     if groups != ONE:
         y = _grouped_conv(windows, K, len(axes), groups)
         return y if b is None else y + b
@@ -193,7 +204,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     brackets="axes",
-    facts=facts,
+    facts=window_facts,
     conventions=CONVENTIONS,
     meaning="convolves along the axes in brackets, which go before the channels, with a kernel "
     "K [k, .., C/groups, D], the widths in their order; pad zeros are at both ends of each, or if "

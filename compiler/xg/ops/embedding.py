@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from xg.ir.conventions import Convention
-from xg.ir.op import AtMost, Op
+from xg.ir.op import Op
 from xg.ir.prim import Expr, gather
 from xg.ir.tensor import TensorType
-from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
+from xg.ir.use import AtMost, Attrs, Data, Misuse, Tensor, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from xg.ir.dim import ONE, Dim, Scalar
-from xg.ir.op import AtMost, Op
+from xg.ir.op import Op
 from xg.ir.prim import Expr, const, integer
 from xg.ir.tensor import Shape, TensorType
-from xg.ir.use import Attrs, Number, Use
+from xg.ir.use import AtMost, Attrs, Number, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -10,17 +10,16 @@ from xg.ir.conventions import Convention
 from xg.ir.dim import ONE, Dim
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, const, reduce_max, reshape, where
-from xg.ir.use import Length
-from xg.ir.windows import OWN, Cut, cut, facts, pool_configure
+from xg.ir.use import OWN, Cut, Length, cut_windows, pool_configure, window_facts
 
 
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
     """``Y[.., j, ..] = max_i X[.., j stride + i dilation - pad, ..]``; no zero beyond an end."""
     for axis, sizes, after in zip(axes, cuts, behind, strict=True):
-        windows = cut(x, (axis,), (sizes,))
+        windows = cut_windows(x, (axis,), (sizes,))
         if sizes[-1].constant != 0 or after.constant != 0:
             ones = broadcast(const(1.0), sizes[:1])
-            inside = cut(ones, (-1,), (sizes,)) > 0.0
+            inside = cut_windows(ones, (-1,), (sizes,)) > 0.0
             shape = (*inside.shape, *(ONE for _ in range(-1 - axis)))
             windows = where(reshape(inside, shape), windows, -math.inf)
         x = reduce_max(windows, axis, keep=False)
@@ -45,7 +44,7 @@ OP: Final = Op(
     forward=forward,
     configure=pool_configure("maxpool"),
     brackets="axes",
-    facts=facts,
+    facts=window_facts,
     conventions=CONVENTIONS,
     meaning="takes the maximum of each window of k along the axes in brackets; windows are side by "
     "side where no stride is given",

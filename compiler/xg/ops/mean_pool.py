@@ -9,15 +9,14 @@ from xg.ir.conventions import Convention
 from xg.ir.dim import Dim
 from xg.ir.op import Op
 from xg.ir.prim import Expr, reduce_mean
-from xg.ir.use import Length
-from xg.ir.windows import PAD, STRIDE, Cut, cut, facts, pool_configure
+from xg.ir.use import PAD, STRIDE, Cut, Length, cut_windows, pool_configure, window_facts
 
 
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
     """``Y[.., j, ..] = Σ_i X[.., j stride + i - pad, ..] / k``; zeros beyond the ends count."""
     del behind  # for the facts
     for axis, sizes in zip(axes, cuts, strict=True):
-        x = reduce_mean(cut(x, (axis,), (sizes,)), axis, keep=False)
+        x = reduce_mean(cut_windows(x, (axis,), (sizes,)), axis, keep=False)
     return x
 
 
@@ -40,7 +39,7 @@ OP: Final = Op(
     forward=forward,
     configure=pool_configure("meanpool"),
     brackets="axes",
-    facts=facts,
+    facts=window_facts,
     conventions=CONVENTIONS,
     meaning="averages each window of k along the axes in brackets; windows are side by side where "
     "no stride is given",

@@ -8,8 +8,17 @@ from typing import Final
 from xg.ir.dim import Dim
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr
-from xg.ir.use import Attrs, Misuse, Use
-from xg.ir.windows import OWN, Cut, Cutting, attributes, facts, laid
+from xg.ir.use import (
+    OWN,
+    Attrs,
+    Cut,
+    Cutting,
+    Misuse,
+    Use,
+    overlap_windows,
+    window_attributes,
+    window_facts,
+)
 
 
 def configure(use: Use) -> Attrs:
@@ -23,13 +32,13 @@ def configure(use: Use) -> Attrs:
     length, count = numbers.length(shape[place]), shape[place]
     if use.target is not None and len(use.target) == len(shape) - 1:
         length = use.target[place + 1]
-    return attributes(use, [numbers], (place + 1,), (length,), (count,))
+    return window_attributes(use, [numbers], (place + 1,), (length,), (count,))
 
 
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
     """``Y[.., p, ..]`` is the sum of all ``X[.., j, i, ..]`` whose position is p."""
     del behind  # for the facts
-    return laid(x, axes, cuts)
+    return overlap_windows(x, axes, cuts)
 
 
 def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
@@ -44,7 +53,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     brackets="axes",
-    facts=facts,
+    facts=window_facts,
     pullback=pullback,
     own=OWN,
     meaning="lays windows, the axis in brackets and their elements after it, over each other and "

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from xg.ir.dim import ZERO, Dim
-from xg.ir.op import AtMost, Op
+from xg.ir.op import Op
 from xg.ir.prim import Expr, cut, reshape
 from xg.ir.tensor import TensorType
-from xg.ir.use import Attrs, Data, Length, Misuse, Use
+from xg.ir.use import AtMost, Attrs, Data, Length, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -8,10 +8,10 @@ from typing import Final
 
 from xg.ir.conventions import Convention
 from xg.ir.dim import Dim
-from xg.ir.op import AtMost, Op
+from xg.ir.op import Op
 from xg.ir.prim import Expr, gather, top, transpose
 from xg.ir.tensor import TensorType
-from xg.ir.use import Attrs, Length, Misuse, Use
+from xg.ir.use import AtMost, Attrs, Length, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -11,8 +11,18 @@ from typing import Final
 from xg.ir.dim import Dim
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr
-from xg.ir.use import Attrs, Length, Misuse, Use
-from xg.ir.windows import OWN, Cut, Cutting, configure_windows, cut, facts
+from xg.ir.use import (
+    OWN,
+    Attrs,
+    Cut,
+    Cutting,
+    Length,
+    Misuse,
+    Use,
+    configure_windows,
+    cut_windows,
+    window_facts,
+)
 
 
 def configure(use: Use) -> Attrs:
@@ -27,7 +37,7 @@ def configure(use: Use) -> Attrs:
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
     """``Y[.., j, i, ..] = X[.., j stride + i dilation - pad, ..]``, 0 beyond the ends."""
     del behind  # for the facts
-    return cut(x, axes, cuts)
+    return cut_windows(x, axes, cuts)
 
 
 def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
@@ -43,7 +53,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     brackets="axes",
-    facts=facts,
+    facts=window_facts,
     pullback=pullback,
     meaning="gives each position of the axis in brackets its neighbourhood of k, a new axis behind "
     "it; pad zeros are at both ends, or if causal all that are needed in front",

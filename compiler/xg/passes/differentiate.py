@@ -15,7 +15,6 @@ from collections.abc import Container, Mapping, Sequence
 from xg import ops
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.collective import FAMILY
 from xg.ir.content import made
 from xg.ir.graph import (
     Apply,
@@ -30,7 +29,7 @@ from xg.ir.graph import (
 )
 from xg.ir.moves import inputs_again, steps_again
 from xg.ir.op import Gradient, Op, Term
-from xg.ir.placement import CONSTANT, WHOLE, Memory
+from xg.ir.placement import CONSTANT, FAMILY, WHOLE, Memory
 from xg.ir.prim import Expr, const
 from xg.ir.primitive_gradients import is_constant
 from xg.ir.tensor import Shape, TensorType

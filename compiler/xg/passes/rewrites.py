@@ -7,11 +7,10 @@ from itertools import groupby
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.collective import FAMILY
 from xg.ir.content import prune
 from xg.ir.dim import number, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Step, Value
-from xg.ir.placement import Stage
+from xg.ir.placement import FAMILY, Stage
 from xg.ir.tensor import Sizes
 from xg.ir.walk import moving_paths, param_specs, reachable_keys
 from xg.sharding.apply_plan import CutRow, cut_row, with_numbers

@@ -13,7 +13,6 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
-from xg.ir.collective import Rule as RankRule
 from xg.ir.collectives import AROUND, PRIMITIVES
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.functions import FUNCTIONS, STEPS, UNARY
@@ -29,6 +28,7 @@ from xg.ir.placement import (
     axes_over,
     shard,
 )
+from xg.ir.placement import Rule as RankRule
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, Expr, batch_of
 from xg.ir.tensor import Shape
 

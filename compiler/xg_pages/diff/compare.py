@@ -12,11 +12,10 @@ from xg.cost.communication import Pass, Sent, total, total_bytes
 from xg.cost.report import CostReport
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
-from xg.ir.collective import FAMILY
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Value
 from xg.ir.labels import place_names, saved_names
-from xg.ir.placement import PARTIAL, Placement, local_shape
+from xg.ir.placement import FAMILY, PARTIAL, Placement, local_shape
 from xg.ir.tensor import Sizes, TensorType, spell_shape
 from xg.ir.walk import join, level_by_level
 

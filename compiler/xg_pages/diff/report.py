@@ -22,9 +22,9 @@ from xg.figures.model.figure import (
 )
 from xg.figures.model.richtext import RichText
 from xg.figures.views.forward import forward_drawn
-from xg.ir.collective import FAMILY
 from xg.ir.dim import ZERO, Dim
 from xg.ir.graph import Apply, Call, Graph, Step, Value
+from xg.ir.placement import FAMILY
 from xg.ir.walk import level_by_level
 from xg_pages.diff.compare import (
     Change,

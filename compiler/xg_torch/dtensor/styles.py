@@ -15,10 +15,9 @@ from typing import Literal
 from xg.codegen.errors import NoParallelStyle
 from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.moves import collective
-from xg.ir.placement import INVARIANT, AxisState
+from xg.ir.placement import FAMILY, INVARIANT, AxisState
 from xg.ir.walk import join
 from xg_runtime import names
 from xg_runtime.errors import InputError

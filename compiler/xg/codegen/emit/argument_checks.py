@@ -14,7 +14,6 @@ from xg.codegen.emit.text import WIDTH, Precedence, bracketed, dictionary, infix
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, symbol
 from xg.ir.graph import Apply, Graph, IRProgram, Value
-from xg.ir.op import AtMost
 from xg.ir.size_checks import (
     SizeSources,
     axes_of,
@@ -26,6 +25,7 @@ from xg.ir.size_checks import (
     sizes_of_params,
 )
 from xg.ir.tensor import Sizes
+from xg.ir.use import AtMost
 from xg.ir.walk import ignored, instances
 
 # Lines that refuse sizes which do not divide or are less than 1.

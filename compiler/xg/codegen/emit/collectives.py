@@ -14,10 +14,10 @@ from xg.codegen.emit.array_ops import length, scalar
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import WIDTH, Text, call, dictionary
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.collective import RankPrimitive
 from xg.ir.collectives import COLLECTIVES, PRIMITIVES, collective_of
 from xg.ir.graph import Apply, Backward, Step, Value
 from xg.ir.moves import collective
+from xg.ir.placement import RankPrimitive
 from xg.ir.prim import Expr
 
 # The type of a collective that was begun, for kernels that send.

@@ -50,10 +50,9 @@ from xg.figures.views.sketch import (
     sums,
 )
 from xg.figures.views.steps import gpus, plan_name, stages_of_rows
-from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, Monomial, product
 from xg.ir.graph import Apply, Graph, IRProgram, Step
-from xg.ir.placement import axes_over
+from xg.ir.placement import FAMILY, axes_over
 from xg.ir.walk import Symbols, inside
 
 # How much is sent for all parameters of a program together.

@@ -26,10 +26,9 @@ from xg.figures.views.sketch import (
     through,
 )
 from xg.figures.views.steps import Ids, call_alias, times, with_masks
-from xg.ir.collective import FAMILY
 from xg.ir.collectives import REDUCTIONS
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.placement import axis_of
+from xg.ir.placement import FAMILY, axis_of
 
 # The lines of a box that name the parameters in it, with what is sent for them.
 

@@ -13,12 +13,11 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model import richtext
 from xg.figures.model.figure import Emphasis, ExplainedSymbol, FigureGroup, FigureNode, NodeKind
 from xg.figures.model.richtext import NOTE_SPACE, RichText, StyledRun, muted, plain
-from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.graph import Apply, Backward, Call, Graph, Remark, Step, Value
 from xg.ir.moves import collective
 from xg.ir.op import Op
-from xg.ir.placement import PARTIAL, dual, is_term
+from xg.ir.placement import FAMILY, PARTIAL, dual, is_term
 from xg.ir.tensor import Shape, Sizes, TensorType
 
 # Find what labels add to values: the file's remarks, names from steps, gradient terms.

@@ -18,12 +18,12 @@ from xg.figures.model.richtext import RichText, StyledRun, add_tag, bold, dimens
 from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.notation import Notation, volume
 from xg.ir.body import Body, substitute
-from xg.ir.collective import FAMILY
 from xg.ir.collectives import BY_GLYPH, MOVES, OWNERS, PRIMITIVES, SENDING, part
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value
 from xg.ir.moves import collective, operator, transpose
 from xg.ir.placement import (
+    FAMILY,
     AxisState,
     axes_over,
     axis_of,

@@ -12,8 +12,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Final
 
-from xg.ir.collective import Collective, RankPrimitive
-from xg.ir.placement import Kind
+from xg.ir.placement import Collective, Kind, RankPrimitive
 from xg.ir.prim import Expr
 
 

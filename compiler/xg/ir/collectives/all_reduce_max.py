@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.collective import Collective, Price, RankPrimitive
+from xg.ir.placement import Collective, Price, RankPrimitive
 
 PRIMITIVE: Final = RankPrimitive("all_reduce_max", rule="largest")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.collective import Collective
+from xg.ir.placement import Collective
 
 COLLECTIVE: Final = Collective(
     name="cast",

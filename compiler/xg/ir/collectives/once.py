@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.collective import Collective, RankPrimitive
+from xg.ir.placement import Collective, RankPrimitive
 
 PRIMITIVE: Final = RankPrimitive("first_rank_only")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.collective import Collective, Price, RankPrimitive, scaled
-from xg.ir.placement import AxisState, ranks_over
+from xg.ir.placement import AxisState, Collective, Price, RankPrimitive, ranks_over, scaled
 from xg.ir.prim import Expr
 
 PRIMITIVE: Final = RankPrimitive("reduce_scatter", axes=("axis",), rule="separate")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.collective import Collective, RankPrimitive
 from xg.ir.dim import Dim
+from xg.ir.placement import Collective, RankPrimitive
 from xg.ir.prim import Expr
 
 OWNS: Final = RankPrimitive("owns_index", sizes=("rows",), rule="nonlinear")

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.collective import Collective, Price
+from xg.ir.placement import Collective, Price
 
 COLLECTIVE: Final = Collective(name="send", glyph="send", price=Price(route="peer"))

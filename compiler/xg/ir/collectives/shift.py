@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.collective import Collective, Price, RankPrimitive
+from xg.ir.placement import Collective, Price, RankPrimitive
 from xg.ir.prim import Expr
 
 GATHER: Final = RankPrimitive("gather_around", axes=("axis",), rule="gathers")

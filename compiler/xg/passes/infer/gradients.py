@@ -20,11 +20,11 @@ from xg import ops
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, map_sizes, substitute, topological
-from xg.ir.collective import FAMILY
 from xg.ir.content import Recent
 from xg.ir.dim import ONE, Dim
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.ir.op import Gradient, Op
+from xg.ir.placement import FAMILY
 from xg.ir.prim import RANDOM, Expr, Kind, const, operand
 from xg.ir.primitive_gradients import without_repeats
 from xg.ir.tensor import Shape, TensorType

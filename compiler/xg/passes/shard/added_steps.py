@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.collective import FAMILY
 from xg.ir.content import frozen
 from xg.ir.graph import Apply, Call, Graph, Step, Value
-from xg.ir.placement import AxisState
+from xg.ir.placement import FAMILY, AxisState
 from xg.ir.tensor import TensorType
 from xg.passes.shard.axis_placement import ELEMENTWISE
 from xg.passes.shard.resharding import Bodies

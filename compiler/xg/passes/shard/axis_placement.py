@@ -12,11 +12,11 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.collective import FAMILY
 from xg.ir.collectives import MOVES
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.moves import collective
 from xg.ir.placement import (
+    FAMILY,
     INVARIANT,
     PARTIAL,
     REPLICATED,

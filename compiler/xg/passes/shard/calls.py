@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Value
 from xg.ir.placement import (
     CONSTANT,
+    FAMILY,
     INVARIANT,
     PARTIAL,
     REPLICATED,

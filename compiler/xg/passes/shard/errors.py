@@ -7,17 +7,18 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt, Span
 from xg.diagnostics.limits import spell_count
-from xg.ir.collective import FAMILY, Collective
 from xg.ir.collectives import MOVES
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.moves import inputs_again, steps_again
 from xg.ir.placement import (
     CONSTANT,
+    FAMILY,
     INVARIANT,
     PARTIAL,
     REPLICATED,
     AxisState,
+    Collective,
     axes_over,
     axis_of,
     local_shape,

@@ -14,7 +14,6 @@ from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
-from xg.ir.collective import FAMILY
 from xg.ir.collectives import MOVES, once
 from xg.ir.dim import Scalar
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value, gradient_ports
@@ -22,6 +21,7 @@ from xg.ir.moves import collective, moved
 from xg.ir.op import Description, Op
 from xg.ir.placement import (
     CONSTANT,
+    FAMILY,
     INVARIANT,
     PARTIAL,
     AxisState,

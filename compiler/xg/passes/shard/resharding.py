@@ -13,7 +13,6 @@ from xg import ops
 from xg.diagnostics.diagnostic import Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
-from xg.ir.collective import FAMILY
 from xg.ir.content import Recent, frozen
 from xg.ir.dim import ONE, Dim, DimError, product, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
@@ -21,6 +20,7 @@ from xg.ir.moves import collective, move
 from xg.ir.op import Op
 from xg.ir.placement import (
     CONSTANT,
+    FAMILY,
     INVARIANT,
     PARTIAL,
     REPLICATED,
