@@ -16,7 +16,7 @@ import numpy as np
 
 from xg import ops
 from xg.codegen.backend import backends
-from xg.cost.report import report
+from xg.cost.communication import sent
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import Program, compile_project
 from xg.figures import dot
@@ -211,10 +211,10 @@ def _plans(project: Project) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 
 def collectives(program: Program) -> Iterator[str]:
     """Yield one line for each collective of a parallel program, with its elements around a ring."""
-    for sent in report(program.graphs, program.distributed).sent:
-        of = f" of {sent.of}" if sent.of else ""
-        what = f"{sent.direction} {sent.glyph} over {sent.over} in {sent.block}{of}"
-        yield f"{what}: {sent.formula('ring')}"
+    for each in sent(program.distributed, "float32"):
+        of = f" of {each.of}" if each.of else ""
+        what = f"{each.direction} {each.glyph} over {each.over} in {each.block}{of}"
+        yield f"{what}: {each.formula('ring')}"
 
 
 def _hashes(program: Program, *, whole: bool) -> Iterator[tuple[str, str]]:
