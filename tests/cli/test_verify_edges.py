@@ -243,6 +243,47 @@ def test_a_mistake_of_ranks_at_a_tie_is_found(
     assert said.out.endswith("1 parallel program: 1 FAILED\n")
 
 
+STAGES = """\
+dim B, D = 3, C = 5, N_L = 4
+
+block Layer(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> ReLU -> ⊕<-X : Y
+}
+
+block Net(ids [B] in C) -> Z [B, C] {
+    param table [C, D], head [D, C]
+    ids -> Emb(table) -> N_L × Layer as layers : H [B, D] -> •<=head : Z
+}
+
+mesh N_P = 2
+
+plan PP of Net {
+    layers [N_L/N_P]
+}
+"""
+
+
+def test_pipelines_meet_edges_too(xg: Xg, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = ("verify", _write(folder, STAGES), "--plan", "PP", "--against", "single", "--block")
+    said = xg(*chosen, "Net")
+    assert said.code == 0
+    assert "edges: ties, zeros, length 1 of B: ranks and one device agree\n" in said.out
+    real = driver.load
+
+    def load(source: str, name: str) -> ModuleType:
+        if 'params["head"]' not in source:  # the first stage
+            assert "saved.matmul > 0" in source
+            source = source.replace("saved.matmul > 0", "saved.matmul >= 0")
+        return real(source, name)
+
+    monkeypatch.setattr(driver, "load", load)
+    said = xg(*chosen, "Net")
+    assert said.code == 1
+    assert "edges: ties, zeros, length 1 of B: ranks and one device DIFFER: " in said.out
+    assert "first at ties, numpy: d" in said.out
+
+
 TOTAL = """\
 dim B, S, D = 2
 op add(a, b) = a + 0.5*b

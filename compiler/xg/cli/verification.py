@@ -514,7 +514,7 @@ def _on_simulated_ranks(
         proof = prove_ranks(
             *given, options.seed, backends, floats=single, exact="exact" in kinds, kernels=kernels
         )
-        if single and not proof.program.stages:
+        if single:
             programs = prepared(*given)
             edges = try_rank_edges(project, programs, options.seed, backends, kernels=kernels)
             proof = replace(proof, edges=edges)

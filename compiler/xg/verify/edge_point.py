@@ -38,6 +38,7 @@ TOO_LARGE: Final = "the type has no number that large"
 BY_CHANCE: Final = "the last bits of a value decide it"
 SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
 SHAKES: Final = 6
+CHANCE: Final = 1e-6  # a result that moves by more of the largest one has changed sides
 # The primitives that round, and that other code may compute in another order. Sums and products of
 # short numbers are the same in any order, and so is a function of a short number that is short.
 SUMS: Final = frozenset({"contract", "sum", "cumsum"})
@@ -247,6 +248,17 @@ class Point:
         arithmetic = NumberSystem({name: noted(f) for name, f in MEANING.items()}, np.add)
         self._run_again(arithmetic)
         return max(sizes) > LARGEST_FLOAT[self.dtype or "float64"] / 2
+
+    @property
+    def is_by_chance(self) -> bool:
+        """Whether last bits decide a result: shaken, it is another one."""
+        expected = self.expected
+        for wanted, others in zip(expected[:2], zip(*self._shaken, strict=True), strict=True):
+            scale = max((largest(x) for x in wanted.values()), default=0.0)
+            for name, x in wanted.items():
+                if any(largest(other[name] - x) > CHANCE * (1 + scale) for other in others):
+                    return True
+        return False
 
     # ---- a form ---------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -22,13 +23,16 @@ from xg.ir.functions import FUNCTIONS as ELEMENTARY
 from xg.ir.graph import Apply, Call, IRProgram, Value
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, Expr
 from xg.verify.domains import DOMAINS, free_axes, ranges_of, refusal, refuse_nan, short
-from xg.verify.edge_point import CLOSE, LEFT, Mismatch, Passes, Point, largest
+from xg.verify.edge_point import BY_CHANCE, CLOSE, LEFT, Mismatch, Passes, Point, largest
+from xg.verify.pipeline_proof import PipelineComparison
 from xg.verify.plan_proof import Prepared, RankEdges, comparison_of, prepared
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import BodyCache, Interpreter, bind_sizes
+from xg_runtime.cells import SCHEDULES
 from xg_runtime.errors import InputError, RankError, RunError
 from xg_runtime.module import Array, Arrays
+from xg_runtime.ranks.pipeline import Part
 
 if TYPE_CHECKING:
     from xg_runtime.generate import StepModule
@@ -540,14 +544,14 @@ def try_rank_edges(
     """Run each backend's code of ranks and of one device at ties, at zeros and on short axes."""
     trial = _RankTrial(tuple(backends), kernels)
     base = _point(programs, "", seed)
-    trial.hold(programs, [base.tied(number) for number in range(DRAWS)])
-    trial.hold(programs, [base.zeros()])
+    trial.hold(programs, base.tied, DRAWS)
+    trial.hold(programs, lambda _: base.zeros())
     for edge, case in _short(project, programs):
         reason = ALONE if case is None else refusal(case.one.graphs)
         if case is None or reason:
             trial.left_out[edge] = reason or ALONE
         else:
-            trial.hold(case, [_point(case, edge, seed)])
+            trial.hold(case, partial(_point, case, edge, seed))
     return RankEdges((*trial.tried,), trial.left_out, trial.first)
 
 
@@ -561,33 +565,57 @@ class _RankTrial:
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     first: str | None = None
 
-    def hold(self, programs: Prepared, points: Sequence[Point]) -> None:
-        """Compare ranks with one device at points of one edge, until they differ."""
-        for point in points:
-            if point.undefined_output is not None or point.undefined_gradients:
-                if point.edge not in self.tried:
-                    self.left_out[point.edge] = "a result or a gradient is not finite there"
-                continue
-            self.tried[point.edge] = None
-            self.left_out.pop(point.edge, None)
-            for name in self.backends if self.first is None else ():
-                found = self._difference(programs, point, name)
-                if found is not None:
-                    self.first = f"{point.edge}, {name}: {found}"
+    def hold(self, programs: Prepared, at: Callable[[int], Point], draws: int = 1) -> None:
+        """Compare ranks with one device at draws of one edge, until they differ.
 
-    def _difference(self, programs: Prepared, point: Point, backend: str) -> str | None:
+        Each microbatch of a pipeline has a draw of its own.
+        """
+        stages = bool(programs.many.stages)
+        count = len(_pipeline_of(programs, 0).parts) if stages else 1
+        for draw in range(draws):
+            first, *others = map(at, range(draw, draw + count))
+            points = [
+                first,
+                *(replace(p, params=first.params, bodies=first.bodies) for p in others),
+            ]
+            if any(p.undefined_output is not None or p.undefined_gradients for p in points):
+                if first.edge not in self.tried:
+                    self.left_out[first.edge] = "a result or a gradient is not finite there"
+                continue
+            self.tried[first.edge] = None
+            self.left_out.pop(first.edge, None)
+            for name in self.backends if self.first is None else ():
+                found = self._difference(programs, points, name, draw)
+                if found is not None and any(point.is_by_chance for point in points):
+                    self.left_out[f"{found.partition(',')[0]} at {first.edge}"] = BY_CHANCE
+                elif found is not None:
+                    self.first = f"{first.edge}, {name}: {found}"
+
+    def _difference(
+        self, programs: Prepared, points: Sequence[Point], backend: str, draw: int
+    ) -> str | None:
         """The first array that is wrong on ranks."""
-        comparison = replace(
-            comparison_of(programs.one, programs.many, point.draw),
-            params=point.params,
-            inputs=point.inputs,
-            cotangents=point.cotangents,
-        )
-        one, many = (
-            program.on_arrays(backend, kernels=self.kernels)
-            for program in (programs.one, programs.many)
-        )
+        one = programs.one.on_arrays(backend, kernels=self.kernels)
         try:
+            if programs.many.stages:
+                pipeline = _pipeline_of(programs, draw)
+                drawn = zip(points, pipeline.parts, strict=True)
+                parts = [Part(dict(p.inputs), dict(p.cotangents), old.seed) for p, old in drawn]
+                pipeline = replace(pipeline, params=points[0].params, parts=tuple(parts))
+                stages = [
+                    each.on_arrays(backend, kernels=self.kernels) for each in programs.many.stages
+                ]
+                return pipeline.compare(
+                    pipeline.on_one_device(one), pipeline.on_ranks(stages)
+                ).first
+            (point,) = points
+            comparison = replace(
+                comparison_of(programs.one, programs.many, point.draw),
+                params=point.params,
+                inputs=point.inputs,
+                cotangents=point.cotangents,
+            )
+            many = programs.many.on_arrays(backend, kernels=self.kernels)
             return comparison.compare(
                 comparison.on_one_device(one), comparison.on_ranks(many)
             ).first
@@ -595,11 +623,18 @@ class _RankTrial:
             return str(error)
 
 
-def _point(programs: Prepared, edge: str, seed: int) -> Point:
+def _pipeline_of(programs: Prepared, draw: int) -> PipelineComparison:
+    """A pipeline in one of the schedules, with the microbatches that it needs."""
+    schedules = list(SCHEDULES)
+    schedule = schedules[draw % len(schedules)]
+    return PipelineComparison.of(programs.one, programs.many, draw, schedule)
+
+
+def _point(programs: Prepared, edge: str, seed: int, number: int = 0) -> Point:
     """Numbers in general position, as the comparison draws them."""
-    drawn = comparison_of(programs.one, programs.many, seed)
+    drawn = comparison_of(programs.one, programs.many, seed + number)
     params, inputs = dict(drawn.params), dict(drawn.inputs)
-    return Point(edge, programs.one.graphs, params, inputs, seed, seed)
+    return Point(edge, programs.one.graphs, params, inputs, seed, seed + number)
 
 
 def _short(project: Project, programs: Prepared) -> Iterator[tuple[str, Prepared | None]]:
