@@ -33,7 +33,7 @@ COMMANDS: Final[dict[str, list[list[str]]]] = {
     "onnx": [["export", DIAGRAM, "--seed", "0", "-o", "build/lowest/out/mlp.onnx"]],
 }
 IMPORTS: Final = {
-    "lsp": "xg_editor.server.language_server",
+    "lsp": "xg_editor.language_server",
     "generate": "tokenizers",
     "datasets": "datasets",
 }

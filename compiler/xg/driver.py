@@ -17,8 +17,7 @@ from xg.codegen.backend import backends, find
 from xg.codegen.load import load
 from xg.cost.report import report, reports
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.gc_pause import resting_collector
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, resting_collector
 from xg.frontend.project import Project, parse_project, read_project
 from xg.frontend.typed import BlockTypers, Settings, type_project
 from xg.ir.dim import Dim

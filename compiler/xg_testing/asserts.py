@@ -29,7 +29,7 @@ from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks, select_proofs
 from xg_runtime import arrays
 from xg_runtime.module import Arrays, in_type, is_float
-from xg_testing.record import meaning
+from xg_testing.lockfile import meaning
 
 PathLike = str | os.PathLike[str]
 RANKS: Final = ("single", "exact")

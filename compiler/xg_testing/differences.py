@@ -9,8 +9,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg_pages.diff.compare import otherwise
-from xg_testing.lockfile import EMISSIONS, Lock
-from xg_testing.record import ENTERS, BlockLock, LockedEdge
+from xg_testing.lockfile import EMISSIONS, ENTERS, BlockLock, Lock, LockedEdge
 
 FIGURES: Final = "figure."
 

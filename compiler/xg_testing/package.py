@@ -8,5 +8,5 @@ PACKAGE = Package(
     "xg_testing",
     "regression tests in your repository: locks, a pytest plugin, assertions",
     commands={"lock": "record what files mean, or tell what changed since the record"},
-    services={"lock": "xg_testing.checking:accept"},
+    services={"lock": "xg_testing.proofs:accept"},
 )

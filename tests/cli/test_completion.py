@@ -11,7 +11,7 @@ from cli.conftest import Xg
 
 from xg.cli.command_list import commands
 from xg.cli.dispatch import command_of, parser_of
-from xg.cli.shells.words import all_commands, declared
+from xg.cli.shell_scripts import all_commands, declared
 
 SHELLS = ("bash", "zsh", "fish")
 

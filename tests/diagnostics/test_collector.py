@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from xg.diagnostics.gc_pause import resting_collector
+from xg.diagnostics.lazy_dataclass import resting_collector
 
 
 def test_it_rests_inside_and_nests() -> None:

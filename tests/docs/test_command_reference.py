@@ -10,7 +10,7 @@ from typing import Final
 
 from xg.cli.command_list import commands
 from xg.cli.commands.man import MEANINGS
-from xg.cli.shells.words import CommandWords, GivenWord, Option, all_commands
+from xg.cli.shell_scripts import CommandWords, GivenWord, Option, all_commands
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "commands.md"
 HEAD: Final = """\

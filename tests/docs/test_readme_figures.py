@@ -9,7 +9,7 @@ from docs.markdown import blocks
 from website.first_screen import first_screens
 
 import xg
-from xg.cli.render.pipeline import picture
+from xg.cli.pipeline import picture
 
 ROOT = Path(__file__).parents[2]
 

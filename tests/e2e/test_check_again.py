@@ -16,10 +16,10 @@ from time import process_time
 import pytest
 from tier import THOROUGH
 
-from xg.diagnostics.gc_pause import resting_collector
+from xg.diagnostics.lazy_dataclass import resting_collector
 from xg.frontend.choices import CheckMemory
 from xg.frontend.project import KnownFiles
-from xg_editor.server.session import analyse, read_text
+from xg_editor.session import analyse, read_text
 
 FILE = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 TEXT = FILE.read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ import pytest
 from lsprotocol import types
 
 from xg.frontend.choices import CheckMemory
-from xg_editor.server import session as module
-from xg_editor.server.session import ReadText, Session, analyse
+from xg_editor import session as module
+from xg_editor.session import ReadText, Session, analyse
 
 TEXT = "dim B\nblock F(X [B]) -> Y [B] {\n    X -> S : Y\n}\n"
 Published = list[types.PublishDiagnosticsParams]

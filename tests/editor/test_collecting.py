@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from xg.diagnostics.gc_pause import resting_collector
-from xg_editor.server import session as collecting
-from xg_editor.server.session import ALL, CHECKS_OF_NEW, NEW, IdleCollector
+from xg.diagnostics.lazy_dataclass import resting_collector
+from xg_editor import session as collecting
+from xg_editor.session import ALL, CHECKS_OF_NEW, NEW, IdleCollector
 
 
 def collections(monkeypatch: pytest.MonkeyPatch, checks: int, pause: float) -> list[int]:

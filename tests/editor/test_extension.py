@@ -18,7 +18,7 @@ from editor.vscode import copied
 
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
-from xg_editor.meaning.complete import word_of_language
+from xg_editor.complete import word_of_language
 from xg_grammar import literals, patterns
 from xg_pages.explorer import explore
 

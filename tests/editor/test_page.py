@@ -7,7 +7,7 @@ import pytest
 
 from xg.frontend.choices import typed_blocks
 from xg.frontend.project import read_project
-from xg_editor.meaning.explain import explain
+from xg_editor.explain import explain
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "editor.md").read_text(encoding="utf-8")

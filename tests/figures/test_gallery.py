@@ -21,9 +21,9 @@ from xg.frontend.project.lookup import library_files
 from xg.syntax.format import format
 from xg.verify.gradient_proof import prove
 from xg_runtime import gradcheck
-from xg_testing import record
-from xg_testing.checking import check_file, lock_of
+from xg_testing import lockfile
 from xg_testing.lockfile import read_lock
+from xg_testing.proofs import check_file, lock_of
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 DIAGRAMS = sorted(LIBRARY.rglob("*.xg"))
@@ -108,7 +108,7 @@ def test_it_means_what_its_lock_says(path: Path, monkeypatch: pytest.MonkeyPatch
         assert lock is not None
         blocks = {name: block for (file, name), block in lock.blocks.items() if file == path.name}
         plans = {name: block.plans for name, block in blocks.items()}
-        monkeypatch.setattr(record, "_plans", lambda project: plans)  # pyright: ignore
+        monkeypatch.setattr(lockfile, "_plans", lambda project: plans)  # pyright: ignore
     with np.errstate(all="ignore"):
         changes = [line for each in check_file(path) if not each.passed for line in each.lines()]
     assert changes == []

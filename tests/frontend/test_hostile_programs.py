@@ -15,7 +15,7 @@ from xg.frontend.choices import CheckMemory, check_choices
 from xg.frontend.project import parse_project
 from xg.ir.dim import symbol
 from xg.passes.resolve.units import refuse_cycles
-from xg_editor.server.session import read_text, type_text
+from xg_editor.session import read_text, type_text
 
 SECONDS = 6  # of CPU for one file; what was quadratic took minutes
 PART = 1 if THOROUGH else 2  # of what is long

@@ -26,10 +26,10 @@ from xg.frontend.choices import CheckMemory, check_choices
 from xg.frontend.project import KnownFiles, Project, parse_project
 from xg.syntax.format import format
 from xg.syntax.parse import parse
-from xg_editor.meaning.complete import complete, word_before
-from xg_editor.meaning.explain import explain, hints
-from xg_editor.meaning.navigation import outline
-from xg_editor.server.session import ReadText, analyse, read_text, type_text
+from xg_editor.complete import complete, word_before
+from xg_editor.explain import explain, hints
+from xg_editor.navigation import outline
+from xg_editor.session import ReadText, analyse, read_text, type_text
 from xg_grammar import literals
 
 ROOT = Path(__file__).parents[1]

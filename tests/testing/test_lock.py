@@ -8,9 +8,8 @@ import pytest
 from xg.cli import main
 from xg.frontend.project import read_project
 from xg_runtime.errors import FileError
-from xg_testing.checking import accept, check_file
-from xg_testing.lockfile import NAME, lock_text, read_lock
-from xg_testing.record import lock_project, parse_edge
+from xg_testing.lockfile import NAME, lock_project, lock_text, parse_edge, read_lock
+from xg_testing.proofs import accept, check_file
 
 TEXT = """\
 dim B, D, D_h

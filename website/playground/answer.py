@@ -274,7 +274,7 @@ def _complete(asked: Json) -> Json:
 
     Places count characters of the text.
     """
-    from xg_editor.meaning.complete import complete, word_before
+    from xg_editor.complete import complete, word_before
 
     source, file = Source(f"{asked['name']}.xg", asked["text"]), _written(asked)
     word = word_before(source, asked["at"])

@@ -34,13 +34,14 @@ LEFT_OUT = {
     "xg_grammar": ("build", "parser.json", "xg.lark", "pygments"),
     "xg": ("__main__", "verify/"),
     "xg/cli": (
-        "backend_argument", "checking", "commands/", "compiling", "computing",
-        "input_arrays", "new_project/", "outputs", "plan_", "rank", "shells/", "verification",
+        "backend_argument", "checking", "claims", "commands/", "compiling", "computing",
+        "input_arrays", "new_project/", "outputs", "plan_", "rank", "shell_scripts",
+        "verification",
     ),
-    "xg/cli/render": ("claims",),
     "xg/codegen": ("jax/on_arrays",),
-    "xg_editor": ("commands/", "probe", "server/"),
-    "xg_editor/meaning": ("explain", "navigation"),
+    "xg_editor": (
+        "commands/", "explain", "language_server", "navigation", "probe", "session",
+    ),
     "xg_pages": (
         "commands/", "diff/", "embedded", "explain/", "markdown_figures", "notebook",
         "serve/", "show_page", "sphinx",

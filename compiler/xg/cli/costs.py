@@ -158,7 +158,7 @@ def _pipeline(
     program: Program, options: Namespace, table: Sequence[Machine], console: Console
 ) -> int:
     """Count every stage; print them side by side, and then one of them."""
-    from xg.cli.render import pipeline  # it draws, and few programs are pipelines
+    from xg.cli import pipeline  # it draws, and few programs are pipelines
 
     ranks, planned = next(iter(program.mesh.values())), program.schedule
     parts = options.microbatches or (planned and planned.parts) or 2 * ranks
@@ -185,7 +185,7 @@ def _pipeline(
 
 def _draw(program: Program, parts: int, path: Path) -> None:
     """Write the picture of a pipeline's schedules; raises InputError, FileError."""
-    from xg.cli.render import pipeline  # as above
+    from xg.cli import pipeline  # as above
 
     format: Format | None = next((each for each in DRAWN if path.suffix == f".{each}"), None)
     if format is None:

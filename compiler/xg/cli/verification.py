@@ -12,11 +12,11 @@ import numpy as np
 
 from xg.cli.arguments import settings_of
 from xg.cli.backend_argument import OTHERS
+from xg.cli.claims import as_data, lines
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
 from xg.cli.rank_proofs import prove_on_processes, prove_pipeline_on_processes
-from xg.cli.render.claims import as_data, lines
 from xg.codegen.backend import Form, backends, default, find, on_processes
 from xg.cost.table import Column, Table, data_of
 from xg.diagnostics.diagnostic import Span

@@ -14,8 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError, Fix, Span
-from xg.diagnostics.gc_pause import resting_collector
-from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace, resting_collector
 from xg.diagnostics.limits import CheckedOperators, spell_count
 from xg.frontend.errors import UntriedChoices
 from xg.frontend.options import (

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Span
-from xg.diagnostics.gc_pause import resting_collector
-from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace, resting_collector
 from xg.frontend.project import Project
 from xg.ir.content import Recent
 from xg.ir.graph import Graph, IRProgram

@@ -7,8 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError, Problem, Source
-from xg.diagnostics.gc_pause import resting_collector
-from xg.diagnostics.lazy_dataclass import replace
+from xg.diagnostics.lazy_dataclass import replace, resting_collector
 from xg.syntax import ast
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.reader import Reader

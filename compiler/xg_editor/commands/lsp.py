@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from xg import __version__
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
-from xg.diagnostics.gc_pause import resting_collector
+from xg.diagnostics.lazy_dataclass import resting_collector
 
 EXAMPLE = "xg lsp --stdio"
 
@@ -34,7 +34,7 @@ def run(options: Namespace, console: Console) -> int:
     if find_spec("pygls") is None:
         console.note(f"xg lsp needs the package pygls: {MISSING}")
         return PROBLEM
-    from xg_editor.server.language_server import make_server  # needs pygls
+    from xg_editor.language_server import make_server  # needs pygls
 
     if sys.stdin.isatty():
         console.note("xg lsp waits for an editor, not for a person: see docs/editor.md")

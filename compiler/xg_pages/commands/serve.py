@@ -17,7 +17,7 @@ from xg.cli.console import Console
 from xg.cli.dispatch import bug_lines
 from xg.cli.exits import FINE, UNREADABLE, USAGE
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.gc_pause import resting_collector
+from xg.diagnostics.lazy_dataclass import resting_collector
 
 if TYPE_CHECKING:
     from xg_pages.serve.server import Board, LiveDrawing

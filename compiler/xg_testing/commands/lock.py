@@ -48,7 +48,7 @@ def run(options: Namespace, console: Console) -> int:
 
 
 def _accept(options: Namespace, console: Console) -> int:
-    from xg_testing.checking import accept
+    from xg_testing.proofs import accept
 
     for path, blocks, changed in accept(_files(options)):
         console.say(f"{path}: {counted(blocks, 'block')}{'' if changed else ', as before'}")
@@ -56,7 +56,7 @@ def _accept(options: Namespace, console: Console) -> int:
 
 
 def _check(options: Namespace, console: Console) -> int:
-    from xg_testing.checking import check_file
+    from xg_testing.proofs import check_file
 
     changed = 0
     for file in _files(options):

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.gc_pause import resting_collector
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, replace, resting_collector
 from xg_torch.importing.archive import (
     Array,
     Damaged,

@@ -9,9 +9,9 @@ from xg.diagnostics.diagnostic import Source
 from xg.frontend.choices import typed_blocks
 from xg.frontend.project import Project, read_for_editor
 from xg.frontend.typed import TypedBlocks
-from xg_editor.meaning.declared import Declaration, ProjectNames
-from xg_editor.meaning.explain import explain
-from xg_editor.meaning.navigation import find, trail
+from xg_editor.declared import Declaration, ProjectNames
+from xg_editor.explain import explain
+from xg_editor.navigation import find, trail
 
 MARK = "‸"
 

@@ -8,7 +8,7 @@ from editor.meaning.places import declared, line_of
 from xg.diagnostics.diagnostic import Source
 from xg.frontend.project.lookup import library_files
 from xg.syntax.parse import parse, parse_partly
-from xg_editor.meaning.navigation import outline, trail
+from xg_editor.navigation import outline, trail
 
 FILE = """\
 dim B, D = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from editor.meaning.places import known
 
-from xg_editor.meaning.explain import hints
+from xg_editor.explain import hints
 
 TEXT = """\
 dim B, D = 64, D_ff = 4*D

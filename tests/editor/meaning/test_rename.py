@@ -11,8 +11,8 @@ from xg.frontend.choices import checked
 from xg.frontend.project import KnownFiles, Reading, read_for_editor
 from xg.ir.graph import Apply
 from xg.ops import find
-from xg_editor.meaning.declared import ProjectNames
-from xg_editor.meaning.navigation import CannotRename, Occurrences, rename
+from xg_editor.declared import ProjectNames
+from xg_editor.navigation import CannotRename, Occurrences, rename
 
 ROOT = Path(__file__).parents[3]
 Graphs = list[tuple[str, tuple[int, ...]]]

@@ -7,7 +7,7 @@ import pytest
 
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg_testing.record import meaning
+from xg_testing.lockfile import meaning
 
 CELL = """
 block Cell(h [], W [D, D]) -> y [B, D] {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from xg.cli import shell_scripts as scripts
 from xg.cli.console import Console
 from xg.cli.exits import FINE
-from xg.cli.shells import scripts
-from xg.cli.shells.words import all_commands
+from xg.cli.shell_scripts import all_commands
 from xg.frontend.project.lookup import library_files
 
 EXAMPLE = "xg completion bash"

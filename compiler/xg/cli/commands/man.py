@@ -9,7 +9,7 @@ from xg import __version__
 from xg.cli import ABOUT, exits
 from xg.cli.console import Console
 from xg.cli.exits import FINE
-from xg.cli.shells.words import CommandWords, GivenWord, Option, all_commands
+from xg.cli.shell_scripts import CommandWords, GivenWord, Option, all_commands
 
 EXAMPLE = "xg man"
 

@@ -1,10 +1,114 @@
-"""Write the completion scripts of bash (from 3.2 on, which macOS has), zsh and fish."""
+"""Read the words of the command line from the parsers, and write completion scripts of shells."""
 
 from __future__ import annotations
 
+from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
 
-from xg.cli.shells.words import CommandWords, GivenValue, GivenWord, Option
+from xg.cli.arguments import Diagram, FileOrName, OneOrMore, Shipped, XgFile
+from xg.cli.command_list import commands
+from xg.cli.dispatch import command_of, parser_of
+from xg.diagnostics.lazy_dataclass import dataclass
+
+Kind = Literal["nothing", "one", "list", "diagram", "shipped", "xg", "file", "folder"]
+FOLDERS = ("DIR", "FOLDER")
+KINDS: Final[dict[object, Kind]] = {
+    Diagram: "diagram",
+    Shipped: "shipped",
+    XgFile: "xg",
+    FileOrName: "file",
+    Path: "file",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GivenValue:
+    """A word given to an option, or by itself: its name, its kind, the words to choose from."""
+
+    name: str
+    kind: Kind
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option: its spellings, what it is for, its value if it has one."""
+
+    spellings: tuple[str, ...]
+    about: str
+    value: GivenValue | None
+    repeated: bool  # it may be given several times
+
+
+@dataclass(frozen=True, slots=True)
+class GivenWord:
+    """A word without a dash: its value, what it is for, how many there may be."""
+
+    value: GivenValue
+    about: str
+    count: Literal["1", "?", "*", "+"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandWords:
+    """A command: what it does, its options and operands, a line that works."""
+
+    name: str
+    about: str
+    operands: tuple[GivenWord, ...]
+    options: tuple[Option, ...]
+    example: str
+
+
+def all_commands() -> tuple[CommandWords, ...]:
+    """Every command, as its parser declares it."""
+    return tuple(_command(name, about) for name, about in commands().items())
+
+
+def _command(name: str, about: str) -> CommandWords:
+    command = command_of(name)
+    actions = declared(parser_of(name, command))
+    return CommandWords(
+        name,
+        about,
+        tuple(_operand(one) for one in actions if not one.option_strings),
+        tuple(_option(one) for one in actions if one.option_strings),
+        command.EXAMPLE,
+    )
+
+
+def declared(parser: ArgumentParser) -> list[Action]:
+    """The arguments of a parser; argparse has no public name for them."""
+    return [each for each in parser._actions if each.help is not SUPPRESS]  # pyright: ignore[reportPrivateUsage]
+
+
+def _operand(action: Action) -> GivenWord:
+    count = action.nargs if action.nargs in ("?", "*", "+") else "1"
+    return GivenWord(_value(action), action.help or "", count)
+
+
+def _option(action: Action) -> Option:
+    value = None if action.nargs == 0 else _value(action)
+    repeated = type(action).__name__ == "_AppendAction"
+    return Option(tuple(action.option_strings), action.help or "", value, repeated)
+
+
+def _value(action: Action) -> GivenValue:
+    metavar = action.metavar if isinstance(action.metavar, str) else ""
+    name = metavar or action.dest.upper()
+    if action.choices is not None:
+        return GivenValue(metavar or "WORD", "one", tuple(map(str, action.choices)))
+    if isinstance(action.type, OneOrMore):
+        return GivenValue(name, "list", tuple(action.type.known))
+    if action.type is Path and name in FOLDERS:
+        return GivenValue(name, "folder")
+    return GivenValue(name, KINDS.get(action.type, "nothing"))
+
+
+# Write the completion scripts of bash (from 3.2 on, which macOS has), zsh and fish.
+
 
 BASH_HEAD = """\
 # Completion of xg for bash. In ~/.bashrc: eval "$(xg completion bash)"
@@ -151,11 +255,11 @@ def fish(commands: Sequence[CommandWords], library: Sequence[str]) -> str:
         name = command.name
         lines.append(f"complete -c xg -n __xg_first -a {name} -d {_fish_quote(command.about)}\n")
         here = f"complete -c xg -n '__xg_command {name}'"
-        lines += [f"{here} {words}\n" for words in _command(command, library)]
+        lines += [f"{here} {words}\n" for words in _fish_command(command, library)]
     return "".join(lines)
 
 
-def _command(command: CommandWords, library: Sequence[str]) -> Iterator[str]:
+def _fish_command(command: CommandWords, library: Sequence[str]) -> Iterator[str]:
     if command.operands and (offered := _fish_words(command.operands[0].value, library)):
         yield offered
     for option in command.options:
@@ -240,7 +344,7 @@ def zsh(commands: Sequence[CommandWords], library: Sequence[str]) -> str:
 def _zsh_specs(command: CommandWords) -> Iterator[str]:
     specs = [
         *(spec for option in command.options for spec in _zsh_option(option)),
-        *(_operand(place, each) for place, each in enumerate(command.operands, 1)),
+        *(_zsh_operand(place, each) for place, each in enumerate(command.operands, 1)),
     ]
     for spec in specs:
         yield f" \\\n                {_zsh_quote(spec)}"
@@ -255,7 +359,7 @@ def _zsh_option(option: Option) -> Iterator[str]:
         yield f"{before}{spelling}{joined}[{_plain(option.about)}]{value}"
 
 
-def _operand(place: int, operand: GivenWord) -> str:
+def _zsh_operand(place: int, operand: GivenWord) -> str:
     if operand.count in "*+":
         return f"*:{_zsh_words(operand.value)}"
     return f"{place}:{':' * (operand.count == '?')}{_zsh_words(operand.value)}"

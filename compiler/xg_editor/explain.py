@@ -20,16 +20,8 @@ from xg.sharding.local import Clash, Misfit, placing, reach_of
 from xg.syntax import ast
 from xg.syntax.ast import Syntax, walk
 from xg.syntax.spelling import greek_name
-from xg_editor.meaning.declared import (
-    Declaration,
-    ProjectNames,
-    fence,
-    head,
-    numbers,
-    of,
-    paragraphs,
-)
-from xg_editor.meaning.navigation import Trail, find, smallest, trail
+from xg_editor.declared import Declaration, ProjectNames, fence, head, numbers, of, paragraphs
+from xg_editor.navigation import Trail, find, smallest, trail
 
 # The types of edges: the results of inference for the values at a place.
 

@@ -13,10 +13,10 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
 from xg.diagnostics.diagnostic import Span
-from xg_editor.meaning.complete import called_in, complete, word_before
-from xg_editor.meaning.declared import ProjectNames
-from xg_editor.meaning.explain import explain, hints
-from xg_editor.meaning.navigation import (
+from xg_editor.complete import called_in, complete, word_before
+from xg_editor.declared import ProjectNames
+from xg_editor.explain import explain, hints
+from xg_editor.navigation import (
     CannotRename,
     Key,
     Occurrence,
@@ -28,16 +28,19 @@ from xg_editor.meaning.navigation import (
     renameable,
     trail,
 )
-from xg_editor.server.protocol import (
+from xg_editor.session import (
+    Client,
+    Session,
     TextPositions,
     actions,
     completion_item,
     hint,
+    is_library_file,
     layout_edits,
     signature_of,
+    source_of,
     symbol,
 )
-from xg_editor.server.session import Client, Session, is_library_file, source_of
 
 PARSE_ERROR: Final = -32700  # JSON-RPC's codes
 INVALID_REQUEST: Final = -32600

@@ -17,7 +17,7 @@ from xg.ir.op import Op, attaching, foreign_names, signature
 from xg.ir.placement import SCHEDULES
 from xg.syntax import ast
 from xg.syntax.recovery import Awaited, expectation_at
-from xg_editor.meaning.declared import (
+from xg_editor.declared import (
     Called,
     Declaration,
     Formal,

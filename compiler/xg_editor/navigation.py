@@ -14,7 +14,7 @@ from xg.syntax import ast
 from xg.syntax.ast import Syntax, parts, walk
 from xg.syntax.spelling import ascii_name
 from xg.syntax.tokens import tokenize
-from xg_editor.meaning.declared import (
+from xg_editor.declared import (
     Declaration,
     Kind,
     ProjectNames,

@@ -1,1 +1,0 @@
-"""Results of commands as text and as JSON."""

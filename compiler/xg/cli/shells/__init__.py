@@ -1,1 +1,0 @@
-"""Completion of the command line for three shells, and its manual page."""
