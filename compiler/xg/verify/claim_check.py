@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.examples.binding import (
     BoundExample,
     Claim,
@@ -28,7 +28,7 @@ from xg.ir.graph import Graph, Value
 from xg.ir.tensor import TensorType
 from xg.ir.walk import loss_of, param_specs
 from xg.verify.reference.evaluate import Stopped
-from xg.verify.reference.interpret import BodyCache, Edge, Interpreter, Record
+from xg.verify.reference.interpret import Edge, Interpreter, Record
 from xg_runtime import gradcheck
 from xg_runtime.errors import InputError
 from xg_runtime.gradcheck import Row
@@ -50,7 +50,6 @@ class Recomputation:
     """A document whose numbers can be computed: from its givens, or from what it prints."""
 
     document: BoundExample
-    traces: BodyCache = field(default_factory=BodyCache, repr=False)
 
     @cached_property
     def inputs(self) -> Arrays:
@@ -95,7 +94,6 @@ class Recomputation:
             self.document.program,
             params,
             overrides=overrides or {},
-            traces=self.traces,
             stopped=stopped,
         )
         with np.errstate(all="ignore"):

@@ -20,7 +20,6 @@ from xg.ir.walk import instances
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import (
     BadInput,
-    BodyCache,
     Interpreter,
     Record,
     check_positions,
@@ -229,7 +228,6 @@ class StoppedModule:
     program: IRProgram
     module: Module
     stopped: Stopped
-    bodies: BodyCache
 
     @property
     def ties(self) -> tuple[str, ...]:
@@ -242,9 +240,9 @@ class StoppedModule:
         cls, program: IRProgram, module: Module, params: Arrays, inputs: Arrays, seed: int
     ) -> StoppedModule:
         """The module around a point, with the dropout of a seed."""
-        stopped, bodies = Stopped(), BodyCache()
-        Interpreter(program, params, seed, traces=bodies, stopped=stopped).forward(inputs)
-        return cls(program, module, stopped, bodies)
+        stopped = Stopped()
+        Interpreter(program, params, seed, stopped=stopped).forward(inputs)
+        return cls(program, module, stopped)
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
         """Return the parameters of the module."""
@@ -255,7 +253,7 @@ class StoppedModule:
     ) -> tuple[Arrays, Saved]:
         """Return the outputs with what is stopped held, and what `backward` runs again."""
         replayed = self.stopped.replayed()
-        runner = Interpreter(self.program, params, seed, traces=self.bodies, stopped=replayed)
+        runner = Interpreter(self.program, params, seed, stopped=replayed)
         return runner.forward(inputs)[0], (inputs, seed)
 
     def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:

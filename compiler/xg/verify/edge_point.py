@@ -16,7 +16,7 @@ from xg.ir.prim import Expr
 from xg.ir.walk import frozen_paths
 from xg.verify.domains import ranges_of
 from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem, Stopped
-from xg.verify.reference.interpret import BodyCache, Interpreter, Record
+from xg.verify.reference.interpret import Interpreter, Record
 from xg_runtime.module import Array, Arrays
 
 CLOSE: Final = 1e-9  # of float64, of an element and of the largest in its array
@@ -102,7 +102,6 @@ class Point:
     draw: int = 0
     lacking: bool = False
     dtype: str | None = None
-    bodies: BodyCache = field(default_factory=BodyCache, repr=False)
     chances: dict[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
 
     def tied(self, number: int = 0) -> Point:
@@ -175,9 +174,7 @@ class Point:
         """Run the interpreter forward; `moved` are arrays in the place of some."""
         arrays = {**self.params, **self.exact, **(moved or {})}
         params = {name: arrays[name] for name in self.params}
-        interpreter = Interpreter(
-            self.program, params, self.seed, traces=self.bodies, stopped=stopped
-        )
+        interpreter = Interpreter(self.program, params, self.seed, stopped=stopped)
         outputs, record = interpreter.forward({name: arrays[name] for name in self.inputs})
         return outputs, record, interpreter
 
@@ -363,9 +360,7 @@ class Point:
         return self._run_again(shaking(np.random.default_rng((self.draw + 6, number))))
 
     def _run_again(self, arithmetic: NumberSystem) -> tuple[Arrays, Arrays]:
-        interpreter = Interpreter(
-            self.program, self.params, self.seed, arithmetic=arithmetic, traces=self.bodies
-        )
+        interpreter = Interpreter(self.program, self.params, self.seed, arithmetic=arithmetic)
         outputs, record = interpreter.forward(self.exact)
         return outputs, interpreter.backward(record, self.cotangents)
 

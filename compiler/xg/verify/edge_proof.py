@@ -28,7 +28,7 @@ from xg.verify.pipeline_proof import PipelineComparison
 from xg.verify.plan_proof import Prepared, RankEdges, comparison_of, prepared
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
-from xg.verify.reference.interpret import BodyCache, Interpreter, bind_sizes
+from xg.verify.reference.interpret import Interpreter, bind_sizes
 from xg_runtime.cells import SCHEDULES
 from xg_runtime.errors import InputError, RankError, RunError
 from xg_runtime.module import Array, Arrays
@@ -56,7 +56,7 @@ LOCAL: Final = (ARITHMETIC | COMPARE | RANDOM).union(
 )
 
 
-def _may_join(program: IRProgram, bodies: BodyCache) -> bool:
+def _may_join(program: IRProgram) -> bool:
     """Whether a result may depend on several positions; what is called may do anything.
 
     Most blocks without a step are found here, before the package of steps is imported.
@@ -64,8 +64,8 @@ def _may_join(program: IRProgram, bodies: BodyCache) -> bool:
     main = program.main
     shapes = [type_.shape for type_ in main.output_types if len(type_.shape) > 1]
     names = {name for shape in shapes for name in shape[-2].symbols()}
-    steps = (bodies.of(step, main.types) for step in main.steps if isinstance(step, Apply))
-    exprs = [expr for body in steps for expr in body.order]
+    steps = (step.body(main.types) for step in main.steps if isinstance(step, Apply))
+    exprs = [expr for body in steps for expr in body.order()]
     return bool(main.calls) or any(_joins(expr, name) for expr in exprs for name in names)
 
 
@@ -126,7 +126,7 @@ class StepTrial:
     @classmethod
     def of(cls, program: Program, base: Point) -> StepTrial | None:
         """Derive the step; None without one, or without the package that derives it."""
-        if not _may_join(base.program, base.bodies):
+        if not _may_join(base.program):
             return None
         try:
             step = program.step()
@@ -453,8 +453,7 @@ def _try_largest_integers(
         graphs = replace(wide.graphs, numbers={**graphs.numbers, **wide.graphs.all_numbers})
     below = ranges_of(graphs).values()
     types = integer_types(max(below)) if below else []
-    bodies = base.bodies if wide is None else BodyCache()
-    point = replace(base, program=graphs, bodies=bodies).with_largest_integers()
+    point = replace(base, program=graphs).with_largest_integers()
     forms = trial.forms if wide is None else tuple(forms_of(wide, backends))
     for dtype in dict.fromkeys(types[:1] + types[-1:]):
         trial.hold(point.with_integers(dtype, LARGEST), forms)
@@ -476,7 +475,7 @@ def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
             for number in range(DRAWS):
                 if number == len(draws):
                     again = point_at(base.program, base.draw + number, domain)
-                    draws.append(replace(again, bodies=base.bodies).rounded(dtype))
+                    draws.append(again.rounded(dtype))
                 point = draws[number]
                 if not trial.has_values(point):
                     break

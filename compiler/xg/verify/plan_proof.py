@@ -44,7 +44,7 @@ from xg.verify.rank_comparison import (
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
 from xg.verify.reference.evaluate import FLOATS, Mesh, NumberSystem
-from xg.verify.reference.interpret import BodyCache, Interpreter, Record
+from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.reference.random import key
 from xg.verify.reference.residues import (
     PRIMES,
@@ -541,14 +541,11 @@ def comparison_of(one: Program, many: Program, seed: int) -> RankComparison:
 def _rank_edges(one: Program, many: Program, comparison: RankComparison) -> Edges:
     """Every edge of the interpreter's run on ranks against its run on one device."""
     one_device = _record(Interpreter(one.graphs, comparison.params, comparison.seed), comparison)
-    traces = BodyCache()
 
     def rank() -> Record:
         mine = comparison.each(lambda arrays: ranks.local_shards(arrays, comparison.cuts))
         mesh = cast(Mesh, ranks)
-        return _record(
-            Interpreter(many.graphs, mine.params, comparison.seed, traces=traces, mesh=mesh), mine
-        )
+        return _record(Interpreter(many.graphs, mine.params, comparison.seed, mesh=mesh), mine)
 
     try:
         records = ranks.simulate(many.graphs.mesh, rank)

@@ -334,7 +334,7 @@ def update_of(
     scaled = clip({path: gradients[path] for path in learning}, norm, LIMIT)
     optimizer = AdamW()
     optimizer.update(learning, scaled, optimizer.slots(learning), RATE, 0)
-    after = Interpreter(program, {**interpreter.params, **learning}, traces=interpreter.traces)
+    after = Interpreter(program, {**interpreter.params, **learning})
     with np.errstate(all="ignore"):
         outputs, _ = after.forward(inputs)
     moving = (path for path in learning if learning[path].size and scaled[path].flat[0])

@@ -18,7 +18,7 @@ from xg.ir.graph import Apply, Call, IRProgram, Value
 from xg.ir.use import Attrs
 from xg.ir.walk import join
 from xg.verify.reference.evaluate import Context, evaluate
-from xg.verify.reference.interpret import Arrays, BodyCache, Interpreter, Record
+from xg.verify.reference.interpret import Arrays, Interpreter, Record
 from xg.verify.reference.random import drawing_key
 from xg_runtime import agreement
 from xg_runtime.errors import InputError
@@ -115,11 +115,12 @@ class FlatStep:
         """Its results on other operands, or with other arguments."""
         assert self.apply is not None
         apply = replace(self.apply, attrs={**self.apply.attrs, **(attrs or {})})
-        body = BodyCache().of(apply, self.record.graph.types)
+        body = apply.body(self.record.graph.types)
         drawn = drawing_key(self.record.seed, join(self.record.path, self.apply.place))
         context = Context(self.record.sizes, np.float64, drawn)
-        operands = dict(zip(body.operands, arrays, strict=True))
-        return evaluate(body.outputs, operands, context, body.order)
+        names = (str(expr.name) for expr in body.operands)
+        operands = dict(zip(names, arrays, strict=True))
+        return evaluate(body.outputs, operands, context)
 
 
 @dataclass(frozen=True, slots=True)

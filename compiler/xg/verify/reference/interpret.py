@@ -18,7 +18,6 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import ONE, Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Step, Value, ports
-from xg.ir.prim import Expr
 from xg.ir.size_checks import (
     SizeSources,
     axes_with_positions,
@@ -177,34 +176,6 @@ def _free(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
     return {name: n for name, n in numbers.items() if name not in graph.sizes.definitions}
 
 
-# The bodies of a program's steps, built once however often the steps run.
-
-
-@dataclass(frozen=True, slots=True)
-class CachedBody:
-    """The names of a body's operands, its outputs, and the expressions they need, in order."""
-
-    operands: tuple[str, ...]
-    outputs: tuple[Expr, ...]
-    order: tuple[Expr, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BodyCache:
-    """The bodies of one program: the types of a step are the same whenever it runs."""
-
-    known: dict[Apply, CachedBody] = field(default_factory=dict[Apply, CachedBody])
-
-    def of(self, node: Apply, types: Mapping[Value, TensorType]) -> CachedBody:
-        """The body of a step whose values have these types."""
-        if node not in self.known:
-            body = node.body(types)
-            names = tuple(str(expr.name) for expr in body.operands)
-            order = tuple(body.order())
-            self.known[node] = CachedBody(names, body.outputs, order)
-        return self.known[node]
-
-
 Arrays = Mapping[str, Array]
 DType = type[np.floating[Any]]
 Edge = tuple[str, Value]  # the path of a call, and a value of its graph or of its backward pass
@@ -244,9 +215,8 @@ class Interpreter:
 
     `states` are the states that a step takes from the step before, by path. `arithmetic` says what
     the arrays hold: floats, or residues. `overrides` are arrays that replace the computed ones on
-    an edge, forward or backward. Runs of one program may share its `traces`. `mesh` connects the
-    program of a rank with the other ranks. `stopped` notes or replays the values at which gradients
-    end.
+    an edge, forward or backward. `mesh` connects the program of a rank with the other ranks.
+    `stopped` notes or replays the values at which gradients end.
     """
 
     program: IRProgram
@@ -255,7 +225,6 @@ class Interpreter:
     states: Arrays = field(default_factory=dict[str, Array])
     arithmetic: NumberSystem = FLOATS
     overrides: Mapping[Edge, Array] = field(default_factory=dict[Edge, Array])
-    traces: BodyCache = field(default_factory=BodyCache, repr=False)
     mesh: Mesh | None = None
     stopped: Stopped | None = None
 
@@ -366,14 +335,15 @@ class Interpreter:
         values: dict[Value, Array] | None = None,
     ) -> None:
         environment = record.values if values is None else values
-        trace = self.traces.of(node, types)
+        body = node.body(types)
         arrays = [environment[value] for value in node.inputs]
-        operands = dict(zip(trace.operands, arrays, strict=True))
+        names = (str(expr.name) for expr in body.operands)
+        operands = dict(zip(names, arrays, strict=True))
         context = self._context(record, node.place)
         compute = self.arithmetic.compute or evaluate
         if self.stopped is not None:
             self.stopped.step = node
-        results = compute(trace.outputs, operands, context, trace.order)
+        results = compute(body.outputs, operands, context, body.order())
         if self.stopped is not None and node.op.kinks and len(results) == 1:
             results = [flat_at(node.op.kinks, self.stopped, arrays[0], results[0])]
         environment.update(zip(node.outputs, results, strict=True))

@@ -24,7 +24,7 @@ from xg.ir.prim import COMPARE, Expr
 from xg.ir.tensor import TensorType
 from xg.ir.walk import param_specs
 from xg.verify.reference.evaluate import MEANING, Context, Meaning, Mesh, NumberSystem, noise
-from xg.verify.reference.interpret import Arrays, BodyCache, Interpreter, Record
+from xg.verify.reference.interpret import Arrays, Interpreter, Record
 from xg.verify.reference.random import key, words
 from xg.verify.reference.random import key as key_of
 from xg_runtime.module import Array
@@ -572,16 +572,8 @@ def interpreter(
         given.params,
         given.seed,
         arithmetic=arithmetic or modulo(given.prime),
-        traces=_traces(program),
         mesh=mesh,
     )
-
-
-@lru_cache(maxsize=4)
-def _traces(program: IRProgram) -> BodyCache:
-    """Every prime and every draw runs the same bodies."""
-    del program  # the key
-    return BodyCache()
 
 
 def run_drawn(
