@@ -307,7 +307,7 @@ def test_an_option_that_a_block_does_not_read_is_refused() -> None:
 
 
 SHARED = """\
-use GQA, Llama from llama
+use GQA, Layer from llama
 mesh N_W = 4
 plan P of GQA {
     W_K, W_V [D, N_KV*D_h/N_W]
@@ -315,7 +315,7 @@ plan P of GQA {
 """
 
 
-@pytest.mark.parametrize("block", ["GQA", "Llama"])
+@pytest.mark.parametrize("block", ["GQA", "Layer"])
 def test_a_block_of_a_used_file_is_checked_under_plans(block: str, tmp_path: Path) -> None:
     """As `xg cost` and `xg verify` say it: two heads on four ranks."""
     (tmp_path / "shared.xg").write_text(SHARED, encoding="utf-8")
