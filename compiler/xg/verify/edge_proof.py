@@ -575,7 +575,7 @@ class _RankTrial:
             first, *others = map(at, range(draw, draw + count))
             points = [
                 first,
-                *(replace(p, params=first.params, bodies=first.bodies) for p in others),
+                *(replace(each, params=first.params) for each in others),
             ]
             if any(p.undefined_output is not None or p.undefined_gradients for p in points):
                 if first.edge not in self.tried:
