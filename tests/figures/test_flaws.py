@@ -21,7 +21,7 @@ from tier import THOROUGH, some
 import xg
 from xg.figures import paint_figure
 from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element, moved
-from xg.figures.model.figure import Box, Color, Figure, Point, bezier, polyline, rectangle
+from xg.figures.model.figure import Box, Color, Curve, DrawnPath, Figure, Point, polyline, rectangle
 from xg.figures.views import View, figure
 from xg.ir.graph import Call, IRProgram
 
@@ -192,7 +192,7 @@ def test_a_crooked_edge_shows(display: Display) -> None:
 
     def curved(element: Element) -> Element:
         (x, y), (u, v) = _ends(element)
-        path = bezier(((x, y), (x + 9, y + 5), (u - 9, v - 5), (u, v)))
+        path = DrawnPath((x, y), (Curve((u, v), ((x + 9, y + 5), (u - 9, v - 5))),))
         line = element.parts[0]
         assert isinstance(line, DrawnShape)
         return replace(element, parts=(replace(line, path=path), *element.parts[1:]))

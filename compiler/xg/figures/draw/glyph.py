@@ -14,7 +14,6 @@ from xg.figures.model.figure import (
     OF_MARKS,
     Box,
     Color,
-    Curve,
     DrawnPath,
     EdgeStyle,
     Emphasis,
@@ -154,7 +153,7 @@ def _moved_part(
     if isinstance(part, DrawnText):
         line = part.line if scale == 1.0 else _scale_line(part.line, scale)
         return DrawnText(line, part.x * scale + dx, part.y * scale + dy, part.color, part.align)
-    path = _moved_path(part.path, dx, dy, scale)
+    path = part.path.mapped(lambda point: (point[0] * scale + dx, point[1] * scale + dy))
     width, dashes = part.width * scale, tuple(each * scale for each in part.dashes)
     return DrawnShape(path, part.fill, part.line, width, dashes)
 
@@ -168,17 +167,6 @@ def _scale_line(line: TextLine, scale: float) -> TextLine:
     return TextLine(tuple(spans), line.width * scale, ascent, descent)
 
 
-def _moved_path(path: DrawnPath, dx: float, dy: float, scale: float) -> DrawnPath:
-    def shift(point: Point) -> Point:
-        return point[0] * scale + dx, point[1] * scale + dy
-
-    segments = (
-        Curve(shift(s.end), (shift(s.controls[0]), shift(s.controls[1])) if s.controls else None)
-        for s in path.segments
-    )
-    return DrawnPath(shift(path.start), tuple(segments), path.closed)
-
-
 # Arrows: a route drawn as one line or two, with a head that touches what it points at.
 
 
@@ -190,11 +178,7 @@ _THIN = 0.8
 
 
 def arrow(
-    route: DrawnPath,
-    kind: EdgeStyle,
-    mark: Emphasis = Emphasis.NONE,
-    *,
-    has_head: bool = True,
+    route: DrawnPath, kind: EdgeStyle, mark: Emphasis = Emphasis.NONE, *, has_head: bool = True
 ) -> tuple[DrawnShape, ...]:
     """Return the shapes of an arrow along a route that ends at the head's rim."""
     if kind is EdgeStyle.NOTE:
@@ -471,12 +455,7 @@ _EMPHASIS_WORDS: Final = {
     Emphasis.CHANGED: "changed",
     Emphasis.WENT: "gone",
 }
-_LETTERED: Final = (
-    NodeKind.NONLINEAR,
-    NodeKind.LAYOUT,
-    NodeKind.COMMUNICATION,
-    NodeKind.REDUCE,
-)
+_LETTERED: Final = (NodeKind.NONLINEAR, NodeKind.LAYOUT, NodeKind.COMMUNICATION, NodeKind.REDUCE)
 _MOVE_WORDS: Final = {each.glyph: each.legend for each in COLLECTIVES.values() if each.legend}
 _LEGEND_ROW: Final = 24.0
 _LEGEND_LEADING: Final = 12.0  # from a line of a meaning to its next

@@ -234,7 +234,7 @@ def _label(
     reach = style.LABEL_GAP + (pair_shift(placed) if is_paired else 0.0)
     x = box.center[0] if is_paired else box.left
     for line, baseline in zip(lines, label_baselines(len(lines)), strict=True):
-        y = box.center[1] + _half_capital() + baseline
+        y = box.center[1] + font.CAP_HEIGHT * style.SHAPE_SIZE / 2 + baseline
         if is_paired and number == solid:
             yield DrawnText(line, x - reach - line.width, y, align=1.0)
         else:
@@ -258,10 +258,6 @@ def _label_below(
     for line, baseline in zip(lines, baselines, strict=True):
         x = box.center[0] - line.width / 2
         yield DrawnText(line, x, y + lines[0].ascent + baseline - baselines[0], align=0.5)
-
-
-def _half_capital() -> float:
-    return font.CAP_HEIGHT * style.SHAPE_SIZE / 2
 
 
 def bounds(part: DrawnShape | DrawnText) -> Box:

@@ -46,11 +46,7 @@ from xg.figures.model.structure import (
 
 _SCRIPT_SIZE: Final = 7
 _NESTED_SIZE: Final = 6
-_SIGNS: Final = {
-    NodeKind.MATMUL: "",
-    NodeKind.ADD: "+",
-    NodeKind.MUL: "•",
-}
+_SIGNS: Final = {NodeKind.MATMUL: "", NodeKind.ADD: "+", NodeKind.MUL: "•"}
 
 
 def node_label(node: FigureNode, theme: Theme) -> str:

@@ -371,12 +371,7 @@ class LineField:
 
 
 def free(
-    field: RoutingField,
-    row: int,
-    key: Key,
-    half: float,
-    room: float,
-    lanes: Collection[int] = (),
+    field: RoutingField, row: int, key: Key, half: float, room: float, lanes: Collection[int] = ()
 ) -> list[Range]:
     """Return what of a row a line of that key and those lanes may run through, left to right."""
     reach, clear = APART + half, CLEAR + half

@@ -22,7 +22,6 @@ from xg.figures.model.figure import (
     FigureGroup,
     Point,
     bounding_box,
-    moved_path,
     path_corners,
     rounded,
 )
@@ -228,8 +227,8 @@ class _BrokenFigure:
                 points += self._link(number, start[0])[::step]
         points.append(self._point(corners[-1]))
         if len(points) == len(corners):
-            shift = self.columns[self._number(corners[0][1])].shift
-            return moved_path(path, *shift)
+            dx, dy = self.columns[self._number(corners[0][1])].shift
+            return path.mapped(lambda point: (point[0] + dx, point[1] + dy))
         return rounded(points, style.CORNER, (style.ARROW_LENGTH, style.ARROW_LENGTH))
 
     def _point(self, point: Point) -> Point:

@@ -73,13 +73,6 @@ class Obstacles:
                     yield owner, box
 
 
-def strip(a: Point, b: Point) -> Box:
-    """Return the room that a straight line needs."""
-    left, right = sorted((a[0], b[0]))
-    top, bottom = sorted((a[1], b[1]))
-    return Box(left, top, right, bottom).grown(_CLEARANCE)
-
-
 def _bands(box: Box) -> range:
     return range(int(box.top // _BAND), int(box.bottom // _BAND) + 1)
 
@@ -278,7 +271,7 @@ def _obstacles(placed: PlacedFigure) -> Obstacles:
     obstacles = Obstacles.of(placed)
     for number, path in placed.paths.items():
         for a, b in pairwise(path_points(path)):
-            obstacles.add(number, strip(a, b))
+            obstacles.add(number, Box.between(a, b).grown(_CLEARANCE))
     for bar in placed.figure.levels:
         box = placed.nodes[bar]
         obstacles.add(bar, Box(-1e4, box.top, 1e4, box.bottom))

@@ -17,16 +17,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.draw.glyph import Extent, label_size, node_lines, node_size, pair_size
 from xg.figures.model import figure as style
-from xg.figures.model.figure import (
-    Box,
-    DrawnPath,
-    Figure,
-    FigureEdge,
-    FigureNode,
-    NodeKind,
-    Point,
-    transpose_path,
-)
+from xg.figures.model.figure import Box, DrawnPath, Figure, FigureEdge, FigureNode, NodeKind, Point
 from xg.figures.model.structure import (
     EdgePlace,
     Fork,
@@ -38,6 +29,10 @@ from xg.figures.model.structure import (
 )
 
 # A figure with a place for every box: what layout engines answer and routes are drawn around.
+
+
+def _transpose(point: Point) -> Point:
+    return point[1], point[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ class PlacedFigure:
             self,
             nodes={node: box.transpose() for node, box in self.nodes.items()},
             labels={number: box.transpose() for number, box in self.labels.items()},
-            paths={number: transpose_path(path) for number, path in self.paths.items()},
+            paths={number: path.mapped(_transpose) for number, path in self.paths.items()},
             is_turned=not self.is_turned,
         )
 

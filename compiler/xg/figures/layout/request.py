@@ -401,8 +401,8 @@ def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:
 
 def strips(path: DrawnPath) -> Iterable[Box]:
     """Yield the room that the parts of a line take."""
-    for (x, y), (u, v) in pairwise(path_points(path)):
-        yield Box(min(x, u), min(y, v), max(x, u), max(y, v)).grown(1.0)
+    for a, b in pairwise(path_points(path)):
+        yield Box.between(a, b).grown(1.0)
 
 
 _PAIR_INSIDE: Final = 0.55  # of a glyph's width

@@ -312,8 +312,8 @@ def _obstacles(placed: PlacedFigure) -> Obstacles:
     for box in placed.labels.values():
         taken.add("", box)
     for number, path in placed.paths.items():
-        for (x, y), (u, v) in pairwise(path_points(path)):
-            taken.add(number, Box(min(x, u), min(y, v), max(x, u), max(y, v)))
+        for a, b in pairwise(path_points(path)):
+            taken.add(number, Box.between(a, b))
     return taken
 
 

@@ -7,7 +7,7 @@ column to the next, into a node from beside, or around in a lane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, StrEnum, auto
 from functools import lru_cache
 from itertools import pairwise
@@ -414,6 +414,12 @@ class Box:
         x, y = center
         return cls(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
 
+    @classmethod
+    def between(cls, a: Point, b: Point) -> Box:
+        """Return the box whose opposite corners are two points."""
+        (x, y), (u, v) = a, b
+        return cls(min(x, u), min(y, v), max(x, u), max(y, v))
+
     @property
     def center(self) -> Point:
         """Return the middle of the box."""
@@ -492,44 +498,18 @@ class DrawnPath:
         xs, ys = zip(*self.points(), strict=True)
         return Box(min(xs), min(ys), max(xs), max(ys))
 
-
-def moved_path(path: DrawnPath, dx: float, dy: float) -> DrawnPath:
-    """Return a path shifted."""
-
-    def move(point: Point) -> Point:
-        return point[0] + dx, point[1] + dy
-
-    segments = (
-        Curve(move(one.end), one.controls and (move(one.controls[0]), move(one.controls[1])))
-        for one in path.segments
-    )
-    return DrawnPath(move(path.start), tuple(segments), path.closed)
-
-
-def transpose_path(path: DrawnPath) -> DrawnPath:
-    """Return a path with x and y exchanged."""
-
-    def flip(point: Point) -> Point:
-        return point[1], point[0]
-
-    segments = (
-        Curve(flip(one.end), one.controls and (flip(one.controls[0]), flip(one.controls[1])))
-        for one in path.segments
-    )
-    return DrawnPath(flip(path.start), tuple(segments), path.closed)
+    def mapped(self, move: Callable[[Point], Point]) -> DrawnPath:
+        """Return the path with every point moved."""
+        segments = (
+            Curve(move(one.end), one.controls and (move(one.controls[0]), move(one.controls[1])))
+            for one in self.segments
+        )
+        return DrawnPath(move(self.start), tuple(segments), self.closed)
 
 
 def polyline(points: Sequence[Point], *, closed: bool = False) -> DrawnPath:
     """Return straight lines through the points."""
     return DrawnPath(points[0], tuple(Curve(point) for point in points[1:]), closed)
-
-
-def bezier(points: Sequence[Point]) -> DrawnPath:
-    """Return the piecewise Bézier curve that Graphviz writes: a start, then triples."""
-    triples = zip(points[1::3], points[2::3], points[3::3], strict=True)
-    return DrawnPath(
-        points[0], tuple(Curve(end, (first, second)) for first, second, end in triples)
-    )
 
 
 def rounded(
@@ -595,15 +575,12 @@ def circle(center: Point, radius: float) -> DrawnPath:
 
 
 def cut_end(path: DrawnPath, length: float) -> tuple[DrawnPath, Point]:
-    """Cut `length` off the end of a path; also return the direction in which it ended there."""
+    """Cut `length` off the straight end of a path; also return the direction in which it ended."""
     last = path.segments[-1]
     start = path.segments[-2].end if len(path.segments) > 1 else path.start
-    if last.controls is None:
-        cut = Curve(_towards(last.end, start, min(length, _distance(start, last.end))))
-    else:
-        cut = _cut_curve(start, last, length)
-    direction = _unit(cut.end, last.end)
-    return DrawnPath(path.start, (*path.segments[:-1], cut)), direction
+    assert last.controls is None
+    cut = _towards(last.end, start, min(length, _distance(start, last.end)))
+    return DrawnPath(path.start, (*path.segments[:-1], Curve(cut))), _unit(cut, last.end)
 
 
 @lru_cache(4096)  # a layout asks for those of each line again and again
@@ -653,17 +630,6 @@ def _is_level(part: tuple[Point, Point]) -> bool:
     """Return whether a part of a line runs level or upright."""
     (x, y), (u, v) = part
     return (x, y) != (u, v) and (x == u or y == v)
-
-
-def _cut_curve(start: Point, curve: Curve, length: float) -> Curve:
-    first, second = curve.controls or (start, curve.end)
-    low, high = 0.0, 1.0
-    for _ in range(24):
-        middle = (low + high) / 2
-        point = _on_curve(start, first, second, curve.end, middle)
-        low, high = (middle, high) if _distance(point, curve.end) > length else (low, middle)
-    a, b = _mix(start, first, low), _mix(first, second, low)
-    return Curve(_on_curve(start, first, second, curve.end, low), (a, _mix(a, b, low)))
 
 
 def _on_curve(p: Point, q: Point, r: Point, s: Point, t: float) -> Point:

@@ -460,10 +460,7 @@ def _part(shape: Shape, axis: Dim) -> AxisState:
 
 
 def _run(
-    start: str,
-    axis: Dim,
-    axes: Mapping[str, Mapping[Dim, bool]],
-    below: Mapping[str, str],
+    start: str, axis: Dim, axes: Mapping[str, Mapping[Dim, bool]], below: Mapping[str, str]
 ) -> Iterator[str]:
     node: str | None = start
     while node is not None and axis in axes.get(node, ()):

@@ -336,9 +336,7 @@ def _column(drawn: _Drawn, first: _Drawn, rank: Rank) -> FigureColumn:
     ids = {node.id: other.id for node, other in pairs}
     edges = (replace(edge, tail=ids[edge.tail], head=ids[edge.head]) for edge in drawn.edges)
     return FigureColumn(
-        _heading(rank),
-        tuple(replace(node, id=ids[node.id]) for node in drawn.nodes),
-        tuple(edges),
+        _heading(rank), tuple(replace(node, id=ids[node.id]) for node in drawn.nodes), tuple(edges)
     )
 
 

@@ -250,10 +250,7 @@ class ForwardDrawing:
         return self._operation(node, arrows, step)
 
     def _operation(
-        self,
-        node: FigureNode,
-        arrows: Sequence[tuple[Value, EdgeStyle]],
-        step: Step,
+        self, node: FigureNode, arrows: Sequence[tuple[Value, EdgeStyle]], step: Step
     ) -> DrawnOperation:
         """Separate flows from tensors beside the node: every leaf that is not the first operand.
 

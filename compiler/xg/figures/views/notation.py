@@ -285,9 +285,7 @@ def _terms_and_sums(
 
 
 def _parts(
-    primal: Value,
-    added: tuple[list[Value], list[Value]],
-    has_name: Callable[[Value, Value], bool],
+    primal: Value, added: tuple[list[Value], list[Value]], has_name: Callable[[Value, Value], bool]
 ) -> Iterator[tuple[Value, GradientPart]]:
     """Yield the terms of a gradient, and the sums of some."""
     terms, sums = added

@@ -249,10 +249,7 @@ def _costs(
 
 
 def _node(
-    collective: InnerCollective,
-    node_id: str,
-    label: RichText,
-    lines: tuple[RichText, ...],
+    collective: InnerCollective, node_id: str, label: RichText, lines: tuple[RichText, ...]
 ) -> FigureNode:
     title = f"what {collective.step.op.name} sends on its way"
     return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines, title=title)
@@ -318,9 +315,7 @@ def _applies(backward: Backward | None) -> Iterator[Apply]:
 
 
 def _sent(
-    step: Apply | None,
-    types: Mapping[Value, TensorType],
-    of: Mapping[Value, Value] = _NONE,
+    step: Apply | None, types: Mapping[Value, TensorType], of: Mapping[Value, Value] = _NONE
 ) -> dict[str, list[SentInside]]:
     """Return the collectives in the body of a rank's step by mesh axis, without moves.
 
