@@ -48,10 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_names(parser)
     parser.add_argument(
-        "--seed",
-        type=natural,
-        default=0,
-        help="seed for parameters that no file gives; default: 0",
+        "--seed", type=natural, default=0, help="seed for parameters that no file gives; default: 0"
     )
     add_kernels(parser)
 

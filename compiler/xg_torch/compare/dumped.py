@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -198,6 +198,7 @@ def gradients_of(held: Published, found: Arrays, flat: FlatProgram) -> Arrays:
 # ranks hold copies, each is compared, so the rank that drifts is named.
 
 
+Found = TypeVar("Found")
 COPIES: Final = "its copies differ from rank to rank: not broadcast, or updated apart"
 
 
@@ -305,21 +306,23 @@ class RankDumps:
         zeros: the shapes of the others tell.
         """
         options = Namespace(**{**vars(self.options), "plan": None})
-        (cut, uncut), first = self.ways(), None
-        for known in (cut, uncut) if cut != uncut else (cut,):
-            try:
-                return Dump.of(self.project, options, self.whole(known))
-            except InputError as error:
-                first = first or error
-        assert first is not None
-        raise first
+        dump, _ = self.read_whole(lambda arrays: Dump.of(self.project, options, arrays))
+        return dump
 
-    def ways(self) -> tuple[dict[str, ShardSpec], dict[str, ShardSpec]]:
-        """The cuts of the plan, and those with what every rank has the same of left uncut."""
-        known = self.cuts()
-        return known, {
-            n: () if cut and self._has_equal_copies(n) else cut for n, cut in known.items()
-        }
+    def read_whole(self, read: Callable[[Arrays], Found]) -> tuple[Found, Mapping[str, ShardSpec]]:
+        """Read what the ranks hold together, by the cuts of the plan; return also the cuts.
+
+        If that fails, what every rank has the same of is left uncut. Raises the first InputError.
+        """
+        cut = self.cuts()
+        uncut = {n: () if each and self._has_equal_copies(n) else each for n, each in cut.items()}
+        try:
+            return read(self.whole(cut)), cut
+        except InputError as first:
+            try:
+                return read(self.whole(uncut)), uncut
+            except InputError:
+                raise first from None
 
     def whole(self, known: Mapping[str, ShardSpec]) -> Arrays:
         """The arrays of all ranks put together as they are cut."""

@@ -300,10 +300,7 @@ def dropping_by(masks: Sequence[GivenMask]) -> Generator[None]:
     left = list(masks)
 
     def dropout(
-        input: Tensor,
-        p: float = 0.5,
-        training: bool = True,
-        inplace: bool = False,
+        input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
         if not training or p == 0:
             return input

@@ -186,16 +186,13 @@ def _held(
     ranks: RankDumps, options: Namespace, given: Arrays, config: dict[str, Any] | None
 ) -> tuple[Published, Mapping[str, ShardSpec]]:
     """The weights of all ranks read for the diagram, and how they are cut; raises InputError."""
-    first: InputError | None = None
-    for known in ranks.ways():
-        tensors = tensors_of(ranks.project, options, ranks.whole(known))
+
+    def read(arrays: Arrays) -> Published:
+        tensors = tensors_of(ranks.project, options, arrays)
         checkpoint = weights.Weights("the module", tensors, own_config=config)
-        try:
-            return Published.of(ranks.project, options, checkpoint, given), known
-        except InputError as error:
-            first = first or error
-    assert first is not None
-    raise first
+        return Published.of(ranks.project, options, checkpoint, given)
+
+    return ranks.read_whole(read)
 
 
 def sizes_of(project: Project, options: Namespace, held: Published, inputs: Arrays) -> Settings:

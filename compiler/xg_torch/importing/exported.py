@@ -435,17 +435,17 @@ def _argument(
         case "as_ints" | "as_floats" | "as_bools" | "as_strings":
             return tuple(value)
         case "as_sym_int":
-            return _argument(value, sizes, renamed) if "as_int" in value else _known(value, sizes)
+            return (
+                _argument(value, sizes, renamed)
+                if "as_int" in value
+                else (sizes.get(value["as_name"]) or Unread("a size that is no polynomial"))
+            )
         case "as_sym_ints":
             return tuple(_argument({"as_sym_int": item}, sizes, renamed) for item in value)
         case "as_scalar_type":
             return DType(int(value))
         case _:
             return Unread(kind)
-
-
-def _known(value: Json, sizes: Mapping[str, Dim | None]) -> Argument:
-    return sizes.get(value["as_name"]) or Unread("a size that is no polynomial")
 
 
 def _stack(text: str) -> tuple[ModuleScope, ...]:
@@ -460,6 +460,16 @@ def _stack(text: str) -> tuple[ModuleScope, ...]:
 
 
 # A program that was read, under other names: of sizes, values and weights.
+
+
+def _map_arguments(
+    args: Mapping[str, Argument], change: Callable[[Argument], Argument]
+) -> dict[str, Argument]:
+    """Change the arguments of a call, and the items of those that are lists."""
+    return {
+        name: tuple(map(change, arg)) if isinstance(arg, tuple) else change(arg)
+        for name, arg in args.items()
+    }
 
 
 def with_equal_sizes(exported: Exported) -> Exported:
@@ -477,8 +487,6 @@ def with_equal_sizes(exported: Exported) -> Exported:
         limits[str(dim)] = (max(low, its), least)
 
     def substitute_sizes(argument: Argument) -> Argument:
-        if isinstance(argument, tuple):
-            return tuple(substitute_sizes(item) for item in argument)
         return argument.substitute(same) if isinstance(argument, Dim) else argument
 
     metas = {
@@ -489,8 +497,7 @@ def with_equal_sizes(exported: Exported) -> Exported:
         for name, meta in exported.metas.items()
     }
     calls = tuple(
-        replace(call, args={name: substitute_sizes(arg) for name, arg in call.args.items()})
-        for call in exported.calls
+        replace(call, args=_map_arguments(call.args, substitute_sizes)) for call in exported.calls
     )
     traced = {name: size for name, size in exported.traced.items() if name not in same}
     return replace(exported, metas=metas, calls=calls, limits=limits, traced=traced)
@@ -504,12 +511,9 @@ def with_names(
 ) -> Exported:
     """The program with other names for values and for weights, and other modules around calls."""
 
-    def named(argument: Argument) -> Argument:
-        if isinstance(argument, tuple):
-            return tuple(named(item) for item in argument)
-        return (
-            Ref(values.get(argument.name, argument.name)) if isinstance(argument, Ref) else argument
-        )
+    def rename(argument: Argument) -> Argument:
+        known = values.get(argument.name) if isinstance(argument, Ref) else None
+        return argument if known is None else Ref(known)
 
     return replace(
         exported,
@@ -522,14 +526,10 @@ def with_names(
             for each in exported.entries
         ),
         calls=tuple(
-            replace(
-                call,
-                args={name: named(argument) for name, argument in call.args.items()},
-                stack=stack(call.stack),
-            )
+            replace(call, args=_map_arguments(call.args, rename), stack=stack(call.stack))
             for call in exported.calls
         ),
-        outputs=tuple(map(named, exported.outputs)),
+        outputs=tuple(map(rename, exported.outputs)),
         metas={values.get(name, name): meta for name, meta in exported.metas.items()},
         arrays={weights.get(name, name): array for name, array in exported.arrays.items()},
         tied={weights.get(k, k): weights.get(v, v) for k, v in exported.tied.items()},

@@ -12,14 +12,9 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.dim import ZERO, number
 from xg_torch.importing import rules_composed as composed
 from xg_torch.importing import rules_elementwise as elementwise
-from xg_torch.importing import rules_elementwise as masks
-from xg_torch.importing import rules_layout as join
 from xg_torch.importing import rules_layout as layout
 from xg_torch.importing import rules_product as products
-from xg_torch.importing import rules_product as reduce
-from xg_torch.importing import rules_routing
 from xg_torch.importing import rules_routing as routing
-from xg_torch.importing import rules_routing as windows
 from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import NotAnInput, NotSpoken, Unspeakable
 from xg_torch.importing.exported import (
@@ -48,8 +43,6 @@ from xg_torch.importing.fixed import (
     Operand,
 )
 from xg_torch.importing.lowering import Dependent, Lowering, is_narrow
-from xg_torch.importing.rules_layout import MADE, blank, index_layout, laid_out
-from xg_torch.importing.rules_routing import batch_norm, chosen
 from xg_torch.importing.views import Model, ModelStep, ModelValue, SizeClasses, View, Weight
 
 # Which rule reads which aten call.
@@ -80,12 +73,12 @@ RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("matmul", "mm", "bmm"), products.matmul),
     "scaled_dot_product_attention": products.attention,
     "embedding": products.embedding,
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), windows.convolution),
-    **dict.fromkeys(("max_pool1d", "max_pool2d"), windows.pooling("maxpool")),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), windows.pooling("meanpool")),
-    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), windows.whole_mean),
-    **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d"), windows.upsample),
-    "batch_norm": batch_norm,
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), routing.convolution),
+    **dict.fromkeys(("max_pool1d", "max_pool2d"), routing.pooling("maxpool")),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), routing.pooling("meanpool")),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), routing.whole_mean),
+    **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d"), routing.upsample),
+    "batch_norm": routing.batch_norm,
     **dict.fromkeys(("add", "add_"), elementwise.add),
     **dict.fromkeys(("mul", "mul_"), elementwise.multiply),
     "sub": elementwise.arithmetic("sub"),
@@ -99,32 +92,32 @@ RULES: Final[Mapping[str, Rule]] = {
     "gelu": elementwise.gelu,
     "glu": elementwise.gated_linear_unit,
     **dict.fromkeys(("dropout", "dropout_"), elementwise.dropout),
-    **dict.fromkeys(("softmax", "_softmax"), reduce.softmax),
-    "layer_norm": reduce.layer_norm,
-    "rms_norm": reduce.rms_norm,
-    "mean": reduce.reduction("mean"),
-    "sum": reduce.reduction("sum"),
-    "cumsum": reduce.running_sum,
-    "argmax": reduce.arg_max,
+    **dict.fromkeys(("softmax", "_softmax"), products.softmax),
+    "layer_norm": products.layer_norm,
+    "rms_norm": products.rms_norm,
+    "mean": products.reduction("mean"),
+    "sum": products.reduction("sum"),
+    "cumsum": products.running_sum,
+    "argmax": products.arg_max,
     "one_hot": products.one_hot,
-    "cross_entropy_loss": reduce.cross_entropy,
-    "binary_cross_entropy_with_logits": reduce.binary_cross_entropy,
+    "cross_entropy_loss": products.cross_entropy,
+    "binary_cross_entropy_with_logits": products.binary_cross_entropy,
     "topk": routing.top,
-    "cat": join.concatenate,
-    "stack": join.stack,
+    "cat": layout.concatenate,
+    "stack": layout.stack,
     **dict.fromkeys(("chunk", "split", "split_with_sizes", "unbind"), layout.pieces),
-    **dict.fromkeys(("masked_fill", "masked_fill_"), masks.masked_fill),
-    "where": masks.where,
-    **dict.fromkeys(("__and__", "bitwise_and", "logical_and"), masks.both),
-    **dict.fromkeys(("__or__", "bitwise_or", "logical_or"), masks.either),
-    **dict.fromkeys(("bitwise_not", "logical_not"), masks.negation),
-    "eq": masks.compare(lambda b: {0: False, 1: True}.get(int(b))),
-    "ne": masks.compare(lambda b: {0: True, 1: False}.get(int(b))),
-    "gt": masks.compare(lambda b: True if b == 0 else None),
-    "ge": masks.compare(lambda b: True if b == 1 else None),
-    "lt": masks.compare(lambda b: False if b == 1 else None),
-    "le": masks.compare(lambda b: False if b == 0 else None),
-    **dict.fromkeys(("to", "_to_copy", "type_as"), masks.cast),
+    **dict.fromkeys(("masked_fill", "masked_fill_"), elementwise.masked_fill),
+    "where": elementwise.where,
+    **dict.fromkeys(("__and__", "bitwise_and", "logical_and"), elementwise.both),
+    **dict.fromkeys(("__or__", "bitwise_or", "logical_or"), elementwise.either),
+    **dict.fromkeys(("bitwise_not", "logical_not"), elementwise.negation),
+    "eq": elementwise.compare(lambda b: {0: False, 1: True}.get(int(b))),
+    "ne": elementwise.compare(lambda b: {0: True, 1: False}.get(int(b))),
+    "gt": elementwise.compare(lambda b: True if b == 0 else None),
+    "ge": elementwise.compare(lambda b: True if b == 1 else None),
+    "lt": elementwise.compare(lambda b: False if b == 1 else None),
+    "le": elementwise.compare(lambda b: False if b == 0 else None),
+    **dict.fromkeys(("to", "_to_copy", "type_as"), elementwise.cast),
 }
 
 
@@ -367,7 +360,7 @@ def lower(exported: Exported) -> Model:
 def is_read(target: str) -> bool:
     """Whether some rule reads a call of torch."""
     name = base_name(target)
-    known = (*RULES, *layout.RULES, *FIXED, *FILLS, *IGNORED, *MADE, "index", "copy_")
+    known = (*RULES, *layout.RULES, *FIXED, *FILLS, *IGNORED, *layout.MADE, "index", "copy_")
     return not target.startswith("aten.") or name in known or name.removesuffix("_") in known
 
 
@@ -521,13 +514,13 @@ class _ProgramReader:
         formulas = [lowering.known.get(each, Lost()) for each in reads(call.args)]
         if any(isinstance(each, Lost) for each in formulas):
             raise Dependent
-        routed = rules_routing.route_call(lowering, name, formulas)
+        routed = routing.route_call(lowering, name, formulas)
         if routed is not None:
             return routed
         fixed = name.removesuffix("_") if name.removesuffix("_") in FIXED else name
         if all(isinstance(each, Fixed) for each in formulas) and fixed in FIXED:
             return self._note_fixed_call(call, fixed)
-        special = chosen(lowering, name, formulas) or blank(lowering, name, formulas)
+        special = routing.chosen(lowering, name, formulas) or layout.blank(lowering, name, formulas)
         if special is not None:
             return special
         if name in FILLS:
@@ -538,9 +531,9 @@ class _ProgramReader:
             lowering.fixed.call(call.outputs[0], "full", args)
             return Fixed(call.outputs[0], lowering.shape_of_output())
         if name in layout.RULES:
-            return laid_out(lowering, name)
+            return layout.laid_out(lowering, name)
         if name == "index":
-            return index_layout(lowering)
+            return layout.index_layout(lowering)
         if name not in RULES:
             grouped = "grouped_mm" in name
             raise Unspeakable("the language has no operator for it", GROUPED if grouped else "")

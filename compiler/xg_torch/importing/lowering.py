@@ -37,6 +37,7 @@ from xg_torch.importing.views import (
     View,
     Weight,
     align,
+    factor_pairs,
 )
 
 # Arithmetic for which the legend has no node: gathered, and then defined as an operator.
@@ -155,7 +156,11 @@ def spell(parts: Sequence[tuple[str, tuple[Term, ...]]], names: Sequence[str], a
     def term(item: Term, least: int) -> str:
         if isinstance(item, Operand):
             return names[item.place]
-        text, binds = texts[item.place] if isinstance(item, FormulaPart) else _number(item)
+        text, binds = (
+            texts[item.place]
+            if isinstance(item, FormulaPart)
+            else (number_text(item), 1 if item < 0 else 4)
+        )
         return text if binds >= least else f"({text})"
 
     for place, (function, terms) in enumerate(parts):
@@ -183,10 +188,6 @@ def _repeated(parts: Sequence[tuple[str, tuple[Term, ...]]]) -> set[int]:
     return {place for place in chosen if counts[place] > 1}
 
 
-def _number(value: float) -> tuple[str, int]:
-    return number_text(value), 1 if value < 0 else 4
-
-
 # The text of a function, how tightly each operand has to bind, and how tightly the whole does.
 SIGNS: Final[Mapping[str, tuple[str, tuple[int, ...], int]]] = {
     "add": ("{} + {}", (1, 2), 1),
@@ -203,16 +204,8 @@ SIGNS: Final[Mapping[str, tuple[str, tuple[int, ...], int]]] = {
     "select_equal": ("select(equal({}, {}), {}, {})", (0, 0, 0, 0), 4),
     # With the gradients of torch: 0 for the root of 0, all of it for the first of equal numbers.
     "root": ("select({0} > 0, sqrt({0}), {0})", (1,), 4),
-    "largest": (
-        "sum[{axis}](select(equal(range[{axis}], argmax[{axis}]({0})), {0}, 0))",
-        (0,),
-        4,
-    ),
-    "least": (
-        "sum[{axis}](select(equal(range[{axis}], argmax[{axis}](-{0})), {0}, 0))",
-        (3,),
-        4,
-    ),
+    "largest": ("sum[{axis}](select(equal(range[{axis}], argmax[{axis}]({0})), {0}, 0))", (0,), 4),
+    "least": ("sum[{axis}](select(equal(range[{axis}], argmax[{axis}](-{0})), {0}, 0))", (3,), 4),
 }
 
 COMPARED: Final = ("select", "select_at_least", "select_equal")  # one number with another
@@ -469,9 +462,7 @@ class Lowering:
         main, other = align(main, other, self.sizes)
         if main.repeats:
             main = self.materialize(main)
-        pairs: dict[Factor, Factor] = {}
-        for mine, its in zip(main.axes, other.axes, strict=True):
-            pairs.update(zip(mine, its, strict=True))
+        pairs = factor_pairs(main, other)
         axes = tuple(tuple(pairs[factor] for factor in axis) for axis in main.base)
         return main, self.lay_out(other, axes)
 

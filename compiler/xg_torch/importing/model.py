@@ -220,10 +220,7 @@ def _names(
 
 
 def trace(
-    model: nn.Module | Callable[..., Any],
-    *inputs: Tensor,
-    name: str | None = None,
-    **named: Tensor,
+    model: nn.Module | Callable[..., Any], *inputs: Tensor, name: str | None = None, **named: Tensor
 ) -> Imported:
     """A model of torch as a diagram, by one example of its inputs.
 

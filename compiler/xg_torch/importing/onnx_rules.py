@@ -1,5 +1,7 @@
 """The operators of ONNX in torch: each as the call that `rules` read from a traced model."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import math
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
 
 
 # One call of an ONNX operator: its operands as tensors of torch, or as numbers that are known.
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 # Sizes and constants are NumPy's, of objects where a size is free; everything else is a tensor.
@@ -99,8 +98,6 @@ class OnnxCall:
 
 def as_tensor(value: Value | None) -> Tensor:
     """A tensor; raises Unspeakable for a free size, which is no number of the model."""
-    import torch
-
     if not isinstance(value, np.ndarray):
         assert value is not None
         return value
@@ -126,10 +123,8 @@ def _is_symbol(value: object) -> bool:
 # Layouts, sizes and positions of ONNX in torch; what depends on sizes alone is computed here.
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-
-
 Result = Any  # a tensor, an array of what is known, or a tuple of them
+Rule = Callable[[OnnxCall], Result]
 
 
 def _constant_of_shape(call: OnnxCall) -> Result:
@@ -284,29 +279,7 @@ def _size(call: OnnxCall) -> Result:
     return np.asarray(math.prod(given.shape), dtype=object)
 
 
-RULES: Final[Mapping[str, Callable[[OnnxCall], Result]]] = {
-    "Gather": _gather,
-    "Reshape": _reshape,
-    "Flatten": _flatten,
-    "Transpose": _transpose,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Expand": _expand,
-    "Concat": _concat,
-    "Slice": _slice,
-    "Split": _split,
-    "Shape": _shape,
-    "Size": _size,
-    "Range": _range,
-    "ConstantOfShape": _constant_of_shape,
-    "Trilu": _trilu,
-}
-
-
 # Windows of ONNX in torch: convolution, pooling, and repeated positions.
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 def _padding(call: OnnxCall, count: int) -> list[int]:
@@ -322,7 +295,7 @@ def _padding(call: OnnxCall, count: int) -> list[int]:
     return pads[:count]
 
 
-def convolution(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
+def convolution(call: OnnxCall) -> Result:
     """A convolution along one axis, two or three."""
     x, kernel = call.x(0), call.x(1)
     count = kernel.ndim - 2
@@ -340,40 +313,39 @@ def convolution(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
     )
 
 
-def max_pool(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
+def _pool(
+    call: OnnxCall,
+    functions: Sequence[Callable[..., Any]],
+    *more: Any,  # noqa: ANN401 - as torch's functions have it
+    **named: Any,  # noqa: ANN401
+) -> Result:
+    """Windows along one axis or two; `more` follows the padding of torch's function."""
+    k = call.attribute("kernel_shape")
+    if len(k) not in (1, 2):
+        raise Unspeakable(f"it pools along {len(k)} axes")
+    strides, padding = call.attribute("strides", [1] * len(k)), _padding(call, len(k))
+    ceil = bool(call.attribute("ceil_mode", 0))
+    function = functions[len(k) - 1]
+    return function(call.x(0), k, strides, padding, *more, ceil_mode=ceil, **named)
+
+
+def max_pool(call: OnnxCall) -> Result:
     """The largest of each window."""
     call.one_output()
     call.attribute("storage_order")
-    k = call.attribute("kernel_shape")
-    if len(k) not in (1, 2):
-        raise Unspeakable(f"it pools along {len(k)} axes")
-    return (F.max_pool1d, F.max_pool2d)[len(k) - 1](
-        call.x(0),
-        k,
-        call.attribute("strides", [1] * len(k)),
-        _padding(call, len(k)),
-        call.attribute("dilations", [1] * len(k)),
-        ceil_mode=bool(call.attribute("ceil_mode", 0)),
-    )
+    dilations = call.attribute("dilations", 1)
+    return _pool(call, (F.max_pool1d, F.max_pool2d), dilations)
 
 
-def average_pool(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
+def average_pool(call: OnnxCall) -> Result:
     """The mean of each window."""
-    k = call.attribute("kernel_shape")
-    if len(k) not in (1, 2):
-        raise Unspeakable(f"it pools along {len(k)} axes")
-    call.expect("dilations", [1] * len(k))
-    return (F.avg_pool1d, F.avg_pool2d)[len(k) - 1](
-        call.x(0),
-        k,
-        call.attribute("strides", [1] * len(k)),
-        _padding(call, len(k)),
-        ceil_mode=bool(call.attribute("ceil_mode", 0)),
-        count_include_pad=bool(call.attribute("count_include_pad", 0)),
-    )
+    if set(call.attribute("dilations", [1])) != {1}:
+        raise Unspeakable(f"its dilations is {call.attribute('dilations')}")
+    padded = bool(call.attribute("count_include_pad", 0))
+    return _pool(call, (F.avg_pool1d, F.avg_pool2d), count_include_pad=padded)
 
 
-def resize(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
+def resize(call: OnnxCall) -> Result:
     """Each position repeated as often as a number says."""
     call.expect("mode", "nearest")
     call.expect("coordinate_transformation_mode", "asymmetric", "half_pixel")
@@ -393,17 +365,10 @@ def resize(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
     return F.interpolate(x, scale_factor=[float(each) for each in times[2:]], mode="nearest")
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-
-
-RuleResult = Any  # a tensor, an array of what is known, or a tuple of them
-Rule = Callable[[OnnxCall], RuleResult]
-
-
 def _binary(compute: Callable[[Any, Any], Any] | None, own: Callable[[Any, Any], Any]) -> Rule:
     """Two operands: sizes are computed here, tensors by torch, or not without `compute`."""
 
-    def rule(call: OnnxCall) -> RuleResult:
+    def rule(call: OnnxCall) -> Result:
         if call.known(0, 1):
             return np.asarray(own(call.host(0), call.host(1)))
         if compute is None:
@@ -417,7 +382,7 @@ def _binary(compute: Callable[[Any, Any], Any] | None, own: Callable[[Any, Any],
 
 
 def _unary(compute: Callable[[Any], Any], own: Callable[[Any], Any] | None = None) -> Rule:
-    def rule(call: OnnxCall) -> RuleResult:
+    def rule(call: OnnxCall) -> Result:
         if own is not None and call.known(0) and call.host(0).dtype != object:
             return np.asarray(own(call.host(0)))
         return compute(call.x(0))
@@ -425,14 +390,14 @@ def _unary(compute: Callable[[Any], Any], own: Callable[[Any], Any] | None = Non
     return rule
 
 
-def _modulo(call: OnnxCall) -> RuleResult:
-    call.attribute("fmod")
-    return _binary(None, np.mod)(call)
-
-
 def _quotient(a: Any, b: Any) -> Any:  # noqa: ANN401 - arrays of sizes or of numbers
     whole = all(np.asarray(each).dtype.kind in "iuO" for each in (a, b))
     return a // b if whole else a / b
+
+
+def _modulo(call: OnnxCall) -> Result:
+    call.attribute("fmod")
+    return _binary(None, np.mod)(call)
 
 
 def _divide(a: Any, b: Any) -> Any:  # noqa: ANN401 - tensors and numbers
@@ -441,7 +406,7 @@ def _divide(a: Any, b: Any) -> Any:  # noqa: ANN401 - tensors and numbers
     return a / b
 
 
-def _cast(call: OnnxCall) -> RuleResult:
+def _cast(call: OnnxCall) -> Result:
     from onnx import helper
 
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(call.attribute("to")))
@@ -458,7 +423,7 @@ def _cast(call: OnnxCall) -> RuleResult:
     return x.to(kind)
 
 
-def _where(call: OnnxCall) -> RuleResult:
+def _where(call: OnnxCall) -> Result:
     if call.known(0, 1, 2):
         return np.where(call.host(0), call.host(1), call.host(2))
     asked, source = call.producers[0], call.producers[2]
@@ -474,13 +439,13 @@ def _where(call: OnnxCall) -> RuleResult:
     return torch.where(call.x(0), call.x(1), call.x(2))
 
 
-def _product(call: OnnxCall) -> RuleResult:
+def _product(call: OnnxCall) -> Result:
     """A product; a third operand is the number that both others were multiplied by."""
     product = torch.matmul(call.x(0), call.x(1))
     return product * plain(call.host(2)) if len(call.args) > 2 else product
 
 
-def _gemm(call: OnnxCall) -> RuleResult:
+def _gemm(call: OnnxCall) -> Result:
     a, b = call.x(0), call.x(1)
     if call.attribute("transA", 0):
         a = a.t()
@@ -499,27 +464,24 @@ def _gemm(call: OnnxCall) -> RuleResult:
     return product + (bias if beta == 1 else bias * beta)
 
 
-def _softmax(call: OnnxCall) -> RuleResult:
-    return torch.softmax(call.x(0), call.attribute("axis", -1))
-
-
-def _layer_norm(call: OnnxCall) -> RuleResult:
+def _layer_norm(call: OnnxCall) -> Result:
     call.one_output()
-    call.expect("stash_type", 1)
-    x = call.x(0)
-    shape = x.shape[call.attribute("axis", -1) % x.ndim :]
     bias = call.x(2) if call.has(2) else None
-    return F.layer_norm(x, shape, call.x(1), bias, call.attribute("epsilon", 1e-5))
+    return F.layer_norm(call.x(0), _normed(call), call.x(1), bias, call.attribute("epsilon", 1e-5))
 
 
-def _rms_norm(call: OnnxCall) -> RuleResult:
+def _rms_norm(call: OnnxCall) -> Result:
+    return F.rms_norm(call.x(0), _normed(call), call.x(1), call.attribute("epsilon", 1e-5))
+
+
+def _normed(call: OnnxCall) -> list[int]:
+    """The lengths of the axes that a norm is over."""
     call.expect("stash_type", 1)
     x = call.x(0)
-    shape = x.shape[call.attribute("axis", -1) % x.ndim :]
-    return F.rms_norm(x, list(shape), call.x(1), call.attribute("epsilon", 1e-5))
+    return list(x.shape[call.attribute("axis", -1) % x.ndim :])
 
 
-def _batch_norm(call: OnnxCall) -> RuleResult:
+def _batch_norm(call: OnnxCall) -> Result:
     call.expect("training_mode", 0)
     call.attribute("momentum")
     x, scale, bias, mean, variance = (call.x(i) for i in range(5))
@@ -527,13 +489,13 @@ def _batch_norm(call: OnnxCall) -> RuleResult:
     return F.batch_norm(x, mean, variance, scale, bias, training=False, eps=epsilon)
 
 
-def _clip(call: OnnxCall) -> RuleResult:
+def _clip(call: OnnxCall) -> Result:
     low, high = (call.number_or_x(i) if call.has(i) else None for i in (1, 2))
     return torch.clamp(call.x(0), low, high)
 
 
 def _reduce(compute: Callable[..., Any], known: Callable[..., Any] | None = None) -> Rule:
-    def rule(call: OnnxCall) -> RuleResult:
+    def rule(call: OnnxCall) -> Result:
         axes, keep = call.axes(1), bool(call.attribute("keepdims", 1))
         same = bool(call.attribute("noop_with_empty_axes", 0)) and not axes
         if call.known(0) and known is not None:
@@ -545,14 +507,14 @@ def _reduce(compute: Callable[..., Any], known: Callable[..., Any] | None = None
     return rule
 
 
-def _top(call: OnnxCall) -> RuleResult:
+def _top(call: OnnxCall) -> Result:
     call.attribute("sorted")
     call.expect("largest", 1)
     (k,) = call.ints(1)
     return tuple(torch.topk(call.x(0), k, call.attribute("axis", -1)))
 
 
-def _pow(call: OnnxCall) -> RuleResult:
+def _pow(call: OnnxCall) -> Result:
     if not call.known(1) or call.host(1).size != 1:
         raise Unspeakable("its exponent is no plain number")
     if call.known(0):
@@ -563,7 +525,7 @@ def _pow(call: OnnxCall) -> RuleResult:
     return torch.pow(x, float(call.host(1).reshape(-1)[0]))
 
 
-def _dropout(call: OnnxCall) -> RuleResult:
+def _dropout(call: OnnxCall) -> Result:
     call.one_output()
     call.attribute("seed")
     if call.has(2) and (not call.known(2) or call.host(2).any()):
@@ -571,7 +533,7 @@ def _dropout(call: OnnxCall) -> RuleResult:
     return call.x(0)
 
 
-def _attention(call: OnnxCall) -> RuleResult:
+def _attention(call: OnnxCall) -> Result:
     call.one_output()
     call.expect("softcap", 0.0)
     call.expect("qk_matmul_output_mode", 0)
@@ -600,23 +562,19 @@ def _attention(call: OnnxCall) -> RuleResult:
     return out.transpose(1, 2).flatten(2) if flat else out
 
 
-def _sum(call: OnnxCall) -> RuleResult:
+def _sum(call: OnnxCall) -> Result:
     total = call.x(0)
     for place in range(1, len(call.args)):
         total = total + call.x(place)
     return total
 
 
-def _gelu(call: OnnxCall) -> RuleResult:
-    return F.gelu(call.x(0), approximate=call.attribute("approximate", "none"))
-
-
-def _global_mean(call: OnnxCall) -> RuleResult:
+def _global_mean(call: OnnxCall) -> Result:
     x = call.x(0)
     return x.mean(list(range(2, x.ndim)), keepdim=True)
 
 
-def _swish(call: OnnxCall) -> RuleResult:
+def _swish(call: OnnxCall) -> Result:
     call.expect("alpha", 1.0)
     return F.silu(call.x(0))
 
@@ -652,7 +610,7 @@ ONNX_RULES: Final[Mapping[str, Rule]] = {
     "Identity": lambda call: call.args[0],
     "Dropout": _dropout,
     "Clip": _clip,
-    "Gelu": _gelu,
+    "Gelu": lambda call: F.gelu(call.x(0), approximate=call.attribute("approximate", "none")),
     "Swish": _swish,
     "Equal": _binary(torch.eq, np.equal),
     "Greater": _binary(torch.gt, np.greater),
@@ -666,7 +624,7 @@ ONNX_RULES: Final[Mapping[str, Rule]] = {
     "Linear": lambda call: F.linear(call.x(0), call.x(1)),
     "Gemm": _gemm,
     "Attention": _attention,
-    "Softmax": _softmax,
+    "Softmax": lambda call: torch.softmax(call.x(0), call.attribute("axis", -1)),
     "LayerNormalization": _layer_norm,
     "RMSNormalization": _rms_norm,
     "BatchNormalization": _batch_norm,
@@ -680,5 +638,19 @@ ONNX_RULES: Final[Mapping[str, Rule]] = {
     "GlobalAveragePool": _global_mean,
     "Resize": resize,
     "Cast": _cast,
-    **RULES,
+    "Gather": _gather,
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Transpose": _transpose,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Expand": _expand,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Split": _split,
+    "Shape": _shape,
+    "Size": _size,
+    "Range": _range,
+    "ConstantOfShape": _constant_of_shape,
+    "Trilu": _trilu,
 }

@@ -324,10 +324,7 @@ def rotary_turns(
         angle = np.arange(length, dtype=np.float64)[:, None] * turns.speeds(width)
         if layout:
             angle = np.tile(angle, 2) if layout == "half" else np.repeat(angle, 2, axis=-1)
-        tables = (
-            (cosine, c, turns.scale * np.cos(angle)),
-            (sine, s, turns.scale * np.sin(angle)),
-        )
+        tables = ((cosine, c, turns.scale * np.cos(angle)), (sine, s, turns.scale * np.sin(angle)))
         if not all(_close(lowering, fixed, array, expected) for fixed, array, expected in tables):
             return None
     return turns

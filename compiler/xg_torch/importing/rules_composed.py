@@ -11,6 +11,7 @@ from xg_torch.importing.exported import Argument, Ref, reads
 from xg_torch.importing.fixed import Formula, Known, Lost
 from xg_torch.importing.lowering import Lowering, combine
 from xg_torch.importing.rules_elementwise import operand, plain, tensor, together
+from xg_torch.importing.rules_layout import places_of
 from xg_torch.importing.rules_product import place_of_largest, reduce_axes
 from xg_torch.importing.rules_product import squared_error as mean_squared_error
 from xg_torch.importing.views import Axis, View, expand, regroup
@@ -42,12 +43,6 @@ def softplus(lowering: Lowering, x: Number) -> Known:
     )
 
 
-def leaky_relu(lowering: Lowering, x: Number) -> Known:
-    """`leaky_relu`."""
-    slope = lowering.number_of("negative_slope", 0.01)
-    return _above(x, 0.0, x, combine("mul", x, slope))
-
-
 def elu(lowering: Lowering, x: Number) -> Known:
     """`elu`, with the scales that `selu` and `celu` give it."""
     alpha, scale, inner = (
@@ -63,9 +58,10 @@ def _exponential(x: Number, alpha: float, scale: float, inner: float) -> Formula
     return _above(x, 0.0, x if scale == 1 else combine("mul", x, scale), low)
 
 
-def selu(lowering: Lowering, x: Number) -> Known:
-    """`selu`: `elu` with two numbers of its own."""
-    return _exponential(x, 1.6732632423543772, 1.0507009873554805, 1.0)
+def _within(x: Number, low: float, high: float) -> Formula:
+    """Numbers kept between two bounds, with slope 0 at both."""
+    below = combine("select_at_least", x, high, high, x)
+    return combine("select_at_least", low, x, low, below)
 
 
 def celu(lowering: Lowering, x: Number) -> Known:
@@ -74,56 +70,15 @@ def celu(lowering: Lowering, x: Number) -> Known:
     return _exponential(x, alpha, 1.0, 1 / alpha)
 
 
-def _within(x: Number, low: float, high: float) -> Formula:
-    """Numbers kept between two bounds, with slope 0 at both."""
-    below = combine("select_at_least", x, high, high, x)
-    return combine("select_at_least", low, x, low, below)
-
-
-def relu6(lowering: Lowering, x: Number) -> Known:
-    """`relu6`."""
-    return _within(x, 0.0, 6.0)
-
-
-def hardtanh(lowering: Lowering, x: Number) -> Known:
-    """`hardtanh`."""
-    return _within(x, lowering.number_of("min_val", -1.0), lowering.number_of("max_val", 1.0))
+def _shifted_relu6(x: Number) -> Formula:
+    """``relu6(x + 3)``."""
+    return _within(combine("add", x, 3.0), 0.0, 6.0)
 
 
 def hardsigmoid(lowering: Lowering, x: Number) -> Known:
     """`hardsigmoid`, in whose gradient torch has 1/6 in float32."""
     lowering.rounded = True
-    return combine("div", _within(combine("add", x, 3.0), 0.0, 6.0), 6.0)
-
-
-def hardswish(lowering: Lowering, x: Number) -> Known:
-    """`hardswish`."""
-    return combine("div", combine("mul", x, _within(combine("add", x, 3.0), 0.0, 6.0)), 6.0)
-
-
-def mish(lowering: Lowering, x: Number) -> Known:
-    """`mish`."""
-    return combine("mul", x, combine("tanh", combine("softplus", x)))
-
-
-def log_sigmoid(lowering: Lowering, x: Number) -> Known:
-    """`log_sigmoid`."""
-    return combine("neg", combine("softplus", combine("neg", x)))
-
-
-def expm1(lowering: Lowering, x: Number) -> Known:
-    """`expm1`."""
-    return combine("sub", combine("exp", x), 1.0)
-
-
-def log1p(lowering: Lowering, x: Number) -> Known:
-    """`log1p`."""
-    return combine("log1p", x)
-
-
-def ceil(lowering: Lowering, x: Number) -> Known:
-    """`ceil`."""
-    return combine("neg", combine("floor", combine("neg", x)))
+    return combine("div", _shifted_relu6(x), 6.0)
 
 
 def nearest(lowering: Lowering, x: Number) -> Known:
@@ -133,27 +88,26 @@ def nearest(lowering: Lowering, x: Number) -> Known:
     return combine("round", x)
 
 
-def reciprocal(lowering: Lowering, x: Number) -> Known:
-    """`reciprocal`."""
-    return combine("div", 1.0, x)
-
-
 UNARY: Final[Mapping[str, Callable[[Lowering, Number], Known]]] = {
     "softplus": softplus,
-    "leaky_relu": leaky_relu,
+    "leaky_relu": lambda lowering, x: _above(
+        x, 0.0, x, combine("mul", x, lowering.number_of("negative_slope", 0.01))
+    ),
     "elu": elu,
-    "selu": selu,
+    "selu": lambda _, x: _exponential(x, 1.6732632423543772, 1.0507009873554805, 1.0),
     "celu": celu,
-    "relu6": relu6,
-    "hardtanh": hardtanh,
+    "relu6": lambda _, x: _within(x, 0.0, 6.0),
+    "hardtanh": lambda lowering, x: _within(
+        x, lowering.number_of("min_val", -1.0), lowering.number_of("max_val", 1.0)
+    ),
     "hardsigmoid": hardsigmoid,
-    "hardswish": hardswish,
-    "mish": mish,
-    "log_sigmoid": log_sigmoid,
-    "expm1": expm1,
-    "log1p": log1p,
-    "reciprocal": reciprocal,
-    "ceil": ceil,
+    "hardswish": lambda _, x: combine("div", combine("mul", x, _shifted_relu6(x)), 6.0),
+    "mish": lambda _, x: combine("mul", x, combine("tanh", combine("softplus", x))),
+    "log_sigmoid": lambda _, x: combine("neg", combine("softplus", combine("neg", x))),
+    "expm1": lambda _, x: combine("sub", combine("exp", x), 1.0),
+    "log1p": lambda _, x: combine("log1p", x),
+    "reciprocal": lambda _, x: combine("div", 1.0, x),
+    "ceil": lambda _, x: combine("neg", combine("floor", combine("neg", x))),
     "round": nearest,
 }
 
@@ -215,18 +169,10 @@ def _move_last(view: View, axes: Sequence[int]) -> View:
     return view.with_axes((*rest, tuple(factor for place in axes for factor in view.axes[place])))
 
 
-def _places(lowering: Lowering, rank: int) -> list[int]:
-    argument = lowering.argument("dim")
-    listed = argument if isinstance(argument, tuple) else (argument,)
-    if argument is None or argument == ():
-        return list(range(rank))
-    return sorted(int(str(axis)) % rank for axis in listed)
-
-
 def _reduced(lowering: Lowering, compute: Callable[[View], Formula]) -> Known:
     """Arithmetic that ends with a reduction over the axes of the call."""
     view = lowering.view_of("self")
-    places, keep = _places(lowering, len(view.axes)), bool(lowering.argument("keepdim", False))
+    places, keep = places_of(lowering, len(view.axes)), bool(lowering.argument("keepdim", False))
     if keep and places == [len(view.axes) - 1]:
         return compute(view)
     found = lowering.view(compute(_move_last(view, places)))
@@ -239,7 +185,7 @@ def _reduced(lowering: Lowering, compute: Callable[[View], Formula]) -> Known:
 def _kept(lowering: Lowering, compute: Callable[[View], Formula]) -> Known:
     """Arithmetic along the axes of the call that keeps them."""
     view = lowering.view_of("self")
-    places = _places(lowering, len(view.axes))
+    places = places_of(lowering, len(view.axes))
     if places == [len(view.axes) - 1]:
         return compute(view)
     return lowering.view(compute(_move_last(view, places))).with_axes(view.axes)
@@ -328,14 +274,14 @@ def _places_found(lowering: Lowering, function: str) -> View:
     view = lowering.view_of("self")
     if function == "min":
         view = lowering.view(combine("neg", view))
-    (place,) = _places(lowering, len(view.axes))
+    (place,) = places_of(lowering, len(view.axes))
     return place_of_largest(lowering, view, place, keep=bool(lowering.argument("keepdim", False)))
 
 
 def _is_last(lowering: Lowering) -> bool:
     argument = lowering.argument("self")
     rank = len(lowering.shape(argument.name)) if isinstance(argument, Ref) else 0
-    return _places(lowering, rank) == [rank - 1]
+    return places_of(lowering, rank) == [rank - 1]
 
 
 def _read_anywhere(lowering: Lowering) -> set[str]:
@@ -393,7 +339,9 @@ def _normalize_groups(lowering: Lowering, groups: int) -> Known:
     rest = product(shape[1:]) / groups
     grouped = regroup(view, (shape[0], number(groups), rest), lowering.sizes)
     centred = combine("sub", grouped, combine("mean", grouped))
-    spread = combine("add", combine("mean", combine("pow", centred, 2.0)), _eps(lowering))
+    spread = combine(
+        "add", combine("mean", combine("pow", centred, 2.0)), lowering.number_of("eps", 1e-5)
+    )
     normed = lowering.view(combine("mul", centred, combine("rsqrt", spread)))
     found = regroup(normed, shape, lowering.sizes)
     behind: tuple[Axis, ...] = ((),) * (len(shape) - 2)
@@ -402,10 +350,6 @@ def _normalize_groups(lowering: Lowering, groups: int) -> Known:
             own = lowering.view_of(name)
             found = together(lowering, operator, found, own.with_axes((*own.axes, *behind)))
     return found
-
-
-def _eps(lowering: Lowering) -> float:
-    return lowering.number_of("eps", 1e-5)
 
 
 def cosine_similarity(lowering: Lowering) -> Known:
@@ -442,14 +386,12 @@ def _absolute(lowering: Lowering, x: Number, y: Number) -> Formula:
     return combine("abs", combine("sub", x, y))
 
 
-def _square(lowering: Lowering, x: Number, y: Number) -> Formula:
-    return combine("pow", combine("sub", x, y), 2.0)
-
-
 def squared_error(lowering: Lowering) -> Known:
     """`mse_loss`: MSE if it gives one number."""
     if lowering.integer_of("reduction", 1) == 0:
-        return _square(lowering, _number(lowering, "self"), _number(lowering, "target"))
+        return combine(
+            "pow", combine("sub", _number(lowering, "self"), _number(lowering, "target")), 2.0
+        )
     return mean_squared_error(lowering)
 
 

@@ -475,23 +475,20 @@ def _is_number(known: Operand) -> bool:
     return isinstance(known, Formula) or (isinstance(known, View) and known.value.kind == "float")
 
 
+COMPARISONS: Final = {
+    **dict.fromkeys(("gt", "lt"), "select"),
+    **dict.fromkeys(("ge", "le"), "select_at_least"),
+}
+
+
 def _compare_numbers(
     lowering: Lowering, a: Formula | View | float, b: Formula | View | float
 ) -> Formula:
     """1 where a comparison of numbers holds, 0 elsewhere: a truth value as `where` reads it."""
-    match lowering.call.target.split(".")[1].rstrip("_"):
-        case "gt":
-            return combine("select", a, b, 1.0, 0.0)
-        case "lt":
-            return combine("select", b, a, 1.0, 0.0)
-        case "ge":
-            return combine("select_at_least", a, b, 1.0, 0.0)
-        case "le":
-            return combine("select_at_least", b, a, 1.0, 0.0)
-        case "eq":
-            return combine("select_equal", a, b, 1.0, 0.0)
-        case _:
-            return combine("select_equal", a, b, 0.0, 1.0)
+    name = lowering.call.target.split(".")[1].rstrip("_")
+    a, b = (b, a) if name in ("lt", "le") else (a, b)
+    yes, no = (0.0, 1.0) if name == "ne" else (1.0, 0.0)
+    return combine(COMPARISONS.get(name, "select_equal"), a, b, yes, no)
 
 
 def condition(lowering: Lowering, view: View, *, positive: bool = True) -> Mask:

@@ -34,6 +34,15 @@ def place_of(lowering: Lowering, name: str, rank: int, default: int | None = Non
     return lowering.integer_of(name, default) % max(rank, 1)
 
 
+def places_of(lowering: Lowering, rank: int) -> list[int]:
+    """The axes that `dim` names, counted from the front; all of them if it names none."""
+    argument = lowering.argument("dim")
+    if argument is None or argument == ():
+        return list(range(rank))
+    listed = argument if isinstance(argument, tuple) else (argument,)
+    return sorted(int(str(axis)) % rank for axis in listed)
+
+
 def _regroup(lowering: Lowering, view: View) -> View:
     """Merging heads into the last axis is said at once, in the module that does it.
 

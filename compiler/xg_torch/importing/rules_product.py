@@ -14,8 +14,17 @@ from xg_torch.importing.fixed import Formula, FormulaPart, Known, Operand
 from xg_torch.importing.lowering import Lowering, combine
 from xg_torch.importing.recognize import bucket_indices, constant_row, positions
 from xg_torch.importing.rules_elementwise import bias_scores, mask_scores, plain, show
-from xg_torch.importing.rules_layout import add_bias, cut, joined, place_of
-from xg_torch.importing.views import Axis, Factor, ModelValue, Size, View, align, length
+from xg_torch.importing.rules_layout import add_bias, cut, joined, place_of, places_of
+from xg_torch.importing.views import (
+    Axis,
+    Factor,
+    ModelValue,
+    Size,
+    View,
+    align,
+    factor_pairs,
+    length,
+)
 
 # An order that both operands of a product have along the axis that it sums over: it says nothing.
 #
@@ -453,7 +462,7 @@ def reduction(operator: str) -> Callable[[Lowering], Known]:
     def rule(lowering: Lowering) -> Known:
         formula = lowering.known_of("self")
         rank = len(lowering.exported.metas[_name(lowering)].shape or ())
-        axes = _axes(lowering, rank)
+        axes = places_of(lowering, rank)
         keep = bool(lowering.argument("keepdim", False))
         if keep and axes == [rank - 1]:
             return combine(operator, plain(formula))
@@ -468,14 +477,6 @@ def reduction(operator: str) -> Callable[[Lowering], Known]:
 def _name(lowering: Lowering) -> str:
     argument = lowering.argument("self")
     return argument.name if isinstance(argument, Ref) else ""
-
-
-def _axes(lowering: Lowering, rank: int) -> list[int]:
-    argument = lowering.argument("dim")
-    if argument is None or argument == ():
-        return list(range(rank))
-    listed = argument if isinstance(argument, tuple) else (argument,)
-    return sorted(int(str(axis)) % rank for axis in listed)
 
 
 def reduce_axes(
@@ -582,9 +583,7 @@ def _logit_rows(lowering: Lowering, logits: View, targets: View) -> tuple[View, 
     """The logits, and the targets laid out as their rows."""
     last = logits.axes[-1]
     rows, targets = align(logits.with_axes(logits.axes[:-1]), targets, lowering.sizes)
-    pairs: dict[Factor, Factor] = {}
-    for mine, its in zip(rows.axes, targets.axes, strict=True):
-        pairs.update(zip(mine, its, strict=True))
+    pairs = factor_pairs(rows, targets)
     axes = tuple(tuple(pairs[factor] for factor in axis) for axis in rows.base[:-1])
     return rows.with_axes((*rows.axes, last)), lowering.lay_out(targets, axes)
 

@@ -31,6 +31,7 @@ from xg_torch.importing.views import (
     WrittenOperator,
     align,
     divides,
+    factor_pairs,
     length,
     split,
 )
@@ -107,11 +108,7 @@ def _mask_groups(lowering: Lowering, marks: Chosen) -> View:
     if fill > HIDDEN:
         raise Unspeakable("it fills with a number that does not hide scores")
     scores, view = align(lowering.view_of("self"), marks.view, lowering.sizes)
-    pairs = {
-        its: mine
-        for axis, other in zip(scores.axes, view.axes, strict=True)
-        for mine, its in zip(axis, other, strict=True)
-    }
+    pairs = factor_pairs(view, scores)
     groups = pairs.get(marks.of)
     inside: Axis = tuple(pairs[each] for each in pairs if each in view.repeats - {marks.of})
     if groups is None or scores.repeats or len(inside) != 1:
@@ -125,18 +122,12 @@ def _mask_groups(lowering: Lowering, marks: Chosen) -> View:
     lowering.sizes.equal(groups.size, marks.of.size)
     lowering.sizes.hint(groups.size, "N_gr", 10)
     lowering.sizes.hint(lowering.join(view.base[-1]) or groups.size, "k_gr", 10)
-    within = WrittenOperator("Within", SIGNATURE, WITHIN.format(_number(fill)))
-    left = lowering.sizes.dim(inside[0].size) * _length(lowering, view.base[-1])
+    hiding = "-inf" if fill == -math.inf else number_text(fill)
+    within = WrittenOperator("Within", SIGNATURE, WITHIN.format(hiding))
+    count = product(lowering.sizes.dim(factor.size) for factor in view.base[-1])
+    left = lowering.sizes.dim(inside[0].size) * count
     value = lowering.emit("defined", (s, j), s.axes, definition=within, box=(), left=left)
     return View(value, (*((f,) for f in front), (groups,), inside), scores.axes)
-
-
-def _number(fill: float) -> str:
-    return "-inf" if fill == -math.inf else number_text(fill)
-
-
-def _length(lowering: Lowering, axis: Axis) -> Dim:
-    return product(lowering.sizes.dim(factor.size) for factor in axis)
 
 
 def left(lowering: Lowering, view: View) -> Dim | None:
@@ -156,9 +147,7 @@ def _gather_numbers(lowering: Lowering) -> View:
     rows, places = align(
         numbers.with_axes(numbers.axes[:-1]), index.with_axes(index.axes[:-1]), lowering.sizes
     )
-    pairs: dict[Factor, Factor] = {}
-    for mine, its in zip(rows.axes, places.axes, strict=True):
-        pairs.update(zip(mine, its, strict=True))
+    pairs = factor_pairs(rows, places)
     front = tuple(tuple(pairs[factor] for factor in axis) for axis in rows.base[:-1])
     if rows.repeats or places.repeats:
         raise Unspeakable("it picks from other rows than were chosen from")

@@ -263,6 +263,14 @@ def expand(view: View, shape: Sequence[Dim], sizes: SizeClasses) -> View:
     return view.with_axes(seen)
 
 
+def factor_pairs(one: View, other: View) -> dict[Factor, Factor]:
+    """The factors of the other view by those of the first: both were aligned."""
+    pairs: dict[Factor, Factor] = {}
+    for mine, its in zip(one.axes, other.axes, strict=True):
+        pairs.update(zip(mine, its, strict=True))
+    return pairs
+
+
 def align(one: View, other: View, sizes: SizeClasses) -> tuple[View, View]:
     """Two views broadcast to one shape: axis by axis they have as many factors of equal sizes."""
     rank = max(len(one.axes), len(other.axes))
