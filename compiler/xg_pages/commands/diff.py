@@ -20,11 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """One file or two, under which plans, and where the figure goes."""
     parser.add_argument("file", metavar="FILE", type=Diagram, help=FILE_HELP)
     parser.add_argument(
-        "other",
-        metavar="NEW",
-        type=Diagram,
-        nargs="?",
-        help="a newer version of FILE",
+        "other", metavar="NEW", type=Diagram, nargs="?", help="a newer version of FILE"
     )
     add_choice(parser)
     parser.add_argument(

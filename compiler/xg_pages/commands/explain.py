@@ -7,15 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from xg.cli.arguments import (
-    FILE_HELP,
-    FileOrName,
-    Rule,
-    add_file,
-    gives,
-    natural,
-    settings_of,
-)
+from xg.cli.arguments import FILE_HELP, FileOrName, Rule, add_file, gives, natural, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.diagnostics.terminal import counted, printable

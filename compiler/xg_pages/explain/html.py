@@ -129,9 +129,7 @@ def _update(update: Update) -> Iterator[str]:
 
 
 def _product_lines(
-    product: Sequence[ShownTensor],
-    signs: Sequence[str] = SIGNS,
-    frames: Sequence[str] = FRAMES,
+    product: Sequence[ShownTensor], signs: Sequence[str] = SIGNS, frames: Sequence[str] = FRAMES
 ) -> Iterator[str]:
     """Yield the lines of a product, with brackets around its first number's row and column."""
     pieces = [
@@ -333,9 +331,7 @@ def _update_html(update: Update | None) -> Iterator[str]:
 
 
 def _product(
-    shown: Sequence[ShownTensor],
-    signs: Sequence[str] = SIGNS,
-    frames: Sequence[str] = FRAMES,
+    shown: Sequence[ShownTensor], signs: Sequence[str] = SIGNS, frames: Sequence[str] = FRAMES
 ) -> str:
     parts = zip(shown, signs, frames, strict=True)
     written = (

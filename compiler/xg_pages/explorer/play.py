@@ -65,11 +65,7 @@ class TapeSlot:
         return len(self.shape)
 
     def __array_function__(
-        self,
-        function: object,
-        types: object,
-        args: Sequence[Any],
-        kwargs: Mapping[str, object],
+        self, function: object, types: object, args: Sequence[Any], kwargs: Mapping[str, object]
     ) -> TapeSlot:
         """The slot of a result: the interpreter itself begins at zeros, takes and stacks."""
         slots, *numbers = args
