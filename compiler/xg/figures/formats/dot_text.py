@@ -33,6 +33,7 @@ from xg.figures.model.structure import (
     EdgePlace,
     Structure,
     bar_id,
+    column_ids,
     level_pairs,
     nest_groups,
     segments,
@@ -140,15 +141,14 @@ class Ports:
     @classmethod
     def of(cls, figure: Figure) -> Ports:
         """Return the ports of a figure; only a figure of ranks side by side has any."""
-        bars = {bar.node.id: bar for bar in figure.bars}
         places: dict[tuple[str, str], int] = {}
-        for place, column in enumerate(figure.columns):
-            names = ColumnIds(place, bars)
+        for names, column in zip(column_ids(figure), figure.columns, strict=True):
+            place = names.column
             for edge in column.edges:
                 for one, other in ((edge.tail, edge.head), (edge.head, edge.tail)):
-                    if one in bars:
+                    if one in names.bars:
                         places[names.of(one), names.of(other)] = place
-                        if other in bars:
+                        if other in names.bars:
                             places[names.of(other), names.of(one)] = place
         return cls(places, dict(_ways(figure)))
 
@@ -169,19 +169,20 @@ class Ports:
 def _ways(figure: Figure) -> Iterator[tuple[tuple[str, str], SideRail]]:
     if not figure.columns:
         return
-    bars = {bar.node.id: bar for bar in figure.bars}
     first = single_column(figure, figure.columns[0])
     before = {level: number for number, level in enumerate(first.levels)}
     after = {level: number + 1 for level, number in before.items()}
     stands = {node: n for n, segment in enumerate(split_at_levels(first)) for node in segment}
-    for place, column in enumerate(figure.columns):
-        names = ColumnIds(place, bars)
+    for names, column in zip(column_ids(figure), figure.columns, strict=True):
         for edge in column.edges:
             if edge.role is EdgeRole.RESIDUAL and edge.style is not EdgeStyle.DASHED:
                 begin = after.get(edge.tail, stands.get(edge.tail, 0))
                 end = before.get(edge.head, stands.get(edge.head, 0))
                 passed = tuple(names.of(level) for level in first.levels[begin:end])
-                yield (names.of(edge.tail), names.of(edge.head)), SideRail(passed, f"{place}l")
+                yield (
+                    (names.of(edge.tail), names.of(edge.head)),
+                    SideRail(passed, f"{names.column}l"),
+                )
 
 
 def bar_labels(figure: Figure, theme: Theme) -> dict[str, str]:
@@ -205,9 +206,7 @@ def bar_labels(figure: Figure, theme: Theme) -> dict[str, str]:
 
 def levels(figure: Figure) -> Iterator[str]:
     """Yield what keeps other nodes out of the rows of bars."""
-    bars = {bar.node.id: bar for bar in figure.bars}
-    for place, column in enumerate(figure.columns):
-        names = ColumnIds(place, bars)
+    for names, column in zip(column_ids(figure), figure.columns, strict=True):
         for above, below in level_pairs(single_column(figure, column)):
             one, other = names.of(above), names.of(below)
             yield f"{escape.dot_string(one)} -> {escape.dot_string(other)} [style=invis, weight=0];"
@@ -216,10 +215,8 @@ def levels(figure: Figure) -> Iterator[str]:
 
 def column_order(figure: Figure) -> Iterator[str]:
     """Yield what keeps the columns in their order: what each has first between two bars."""
-    bars = {bar.node.id: bar for bar in figure.bars}
     for segment in segments(figure) if figure.columns else ():
-        places = range(len(figure.columns))
-        row = " -> ".join(escape.dot_string(ColumnIds(n, bars).of(segment[0])) for n in places)
+        row = " -> ".join(escape.dot_string(ids.of(segment[0])) for ids in column_ids(figure))
         yield f"{{ rank=same; edge [style=invis]; {row}; }}"
 
 

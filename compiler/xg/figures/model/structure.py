@@ -468,10 +468,8 @@ def expand_columns(figure: Figure) -> Figure:
     nodes: list[FigureNode] = []
     edges: list[FigureEdge] = []
     groups: list[FigureGroup] = []
-    bars = {bar.node.id: bar for bar in figure.bars}
-    for place, column in enumerate(figure.columns):
-        names = ColumnIds(place, bars)
-        own = (node for node in column.nodes if node.id not in bars)
+    for place, (column, names) in enumerate(zip(figure.columns, column_ids(figure), strict=True)):
+        own = (node for node in column.nodes if node.id not in names.bars)
         nodes += (replace(node, id=names.of(node.id)) for node in own)
         edges += (
             replace(edge, tail=names.of(edge.tail), head=names.of(edge.head))
@@ -506,6 +504,12 @@ class ColumnIds:
         spans = enumerate(bar.spans)
         number = next(n for n, (first, last) in spans if first <= self.column <= last)
         return bar_id(bar, number)
+
+
+def column_ids(figure: Figure) -> list[ColumnIds]:
+    """Return what gives ids to the nodes of each column."""
+    bars = {bar.node.id: bar for bar in figure.bars}
+    return [ColumnIds(place, bars) for place in range(len(figure.columns))]
 
 
 def bar_id(bar: FigureBar, number: int) -> str:
