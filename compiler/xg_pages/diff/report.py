@@ -347,14 +347,14 @@ MARKED: Final = "What is new or changed is bold and coloured, what is gone dotte
 Part = TypeVar("Part", FigureNode, FigureEdge)
 
 
-def changed_figure(difference: Difference, *, legend: bool = False) -> Figure:
+def changed_figure(difference: Difference) -> Figure:
     """The figure of the entry block of the second program, with what went as ghosts.
 
     Edges are marked whose tensor has another shape or state, or is new; so are collectives and
     other nodes that the first program has not, and called blocks in which something changed.
     """
     program = difference.after.program
-    drawn = forward_drawn(program, _without_remarks(program.main), legend=legend)
+    drawn = forward_drawn(program, _without_remarks(program.main))
     before = difference.before.program
     old = forward_drawn(before, _without_remarks(before.main)).figure
     old = with_ids(old, places_in(program.main, before.main))

@@ -60,13 +60,11 @@ class WholeArray:
     holder: Array
     is_terms: bool = False
 
-    def wrong_ranks(self, ours: Array, tolerance: float, total: float = 0.0) -> tuple[int, ...]:
+    def wrong_ranks(self, ours: Array, tolerance: float) -> tuple[int, ...]:
         """The ranks whose own numbers differ; all that hold some where none does by itself."""
         ranks = [int(rank) for rank in np.unique(self.holder)]
         parts = {rank: self.holder == rank for rank in ranks}
-        wrong = [
-            r for r, own in parts.items() if off(self.array[own], ours[own], total) > tolerance
-        ]
+        wrong = [r for r, own in parts.items() if off(self.array[own], ours[own]) > tolerance]
         return tuple(wrong or ranks)
 
 
