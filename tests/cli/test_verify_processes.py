@@ -1,6 +1,6 @@
 """`xg verify --on processes`: torch code on gloo processes against one device; that it can fail.
 
-To start processes takes seconds, so two tests do. The others have the same done by simulated
+To start processes takes seconds, so three tests do. The others have the same done by simulated
 ranks, which differ in nothing but where they are.
 """
 
@@ -15,8 +15,10 @@ from cli.conftest import DIAGRAMS, Xg
 
 from xg.cli.computing import Ranks
 from xg.driver import Program
+from xg.ir.graph import IRProgram
+from xg.verify.reference import random as invented
 from xg_runtime.errors import RankError
-from xg_runtime.module import Arrays
+from xg_runtime.module import Array, Arrays
 from xg_runtime.ranks.task import Answer, Json
 
 SUM = 'all_reduce(U @ W_down, "N_T") + b'
@@ -103,6 +105,51 @@ def test_keys_go_round_four_processes_in_zigzag(xg: Xg) -> None:
         6,
         12,
     }
+
+
+NARROW = """\
+dim B, S, N = 200, D = 3
+mesh N_T = 2
+
+op Square(k [..] in N, x [..]) = x + float(k*k) / 400
+op Gate(m [..] in 2, x [..]) = x * (1 - 2*m)
+
+block Net(k, l [B, S] in N, m [B, S] in 2, X [B, S]) -> Y [B, S, D] {
+    param E [N, D]
+    l -> T -> T  : j [B, S] in N
+    m -> T -> T  : o [B, S] in 2
+    Square(k, X) : a [B, S]
+    Square(j, a) : b [B, S]
+    Gate(o, b)   : c [B, S]
+    j -> Emb(E) -> ⊙<-BC(c) -> tanh : Y
+}
+
+plan Whole of Net {
+    k, l, m    [B, S/N_T]
+    j, o, X, c [B, S]
+}
+"""
+
+
+@pytest.mark.usefixtures("warm_ranks")
+def test_processes_send_narrow_integers(
+    xg: Xg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A product of two uint8 needs more bits than they have, also after a gather."""
+    real = invented.inputs
+
+    def narrow(program: IRProgram, seed: int) -> dict[str, Array]:
+        types = {"k": "uint8", "l": "uint8", "m": "bool"}
+        return {n: x.astype(types.get(n, x.dtype)) for n, x in real(program, seed).items()}
+
+    monkeypatch.setattr(invented, "inputs", narrow)
+    (tmp_path / "net.xg").write_text(NARROW, encoding="utf-8")
+    words = ("--set", "N=200", "--on", "processes", "--json")
+    said = xg("verify", tmp_path / "net.xg", *words)
+    (proof,) = json.loads(said.out)["ranks"]
+    assert (said.code, proof["on"], proof["passed"]) == (0, "processes", True)
+    sent = {(row["pass"], row["collective"]): row["calls"] for row in proof["single"]["sent"]}
+    assert sent["forward", "all_gather"] >= 2  # of j and o
 
 
 def test_programs_of_one_mesh_share_their_processes(
