@@ -197,11 +197,6 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         "a mask is a part of SM: SM(causal) or SM<-M; SM(1/sqrt(D_h), causal) scales, too",
         [("mask(causal)", "SM(causal)")],
     ),
-    "windows inside an axis": (
-        block("X -> window[S](w) -> mean[w] : Y").replace("D = 4", "D = 4, w = 2"),
-        "window has S - w + 1 windows inside the axis, if causal S",
-        [("window[S](w)", "window[S](w, causal)")],
-    ),
     "windows with a stride": (
         IMAGES.replace("Y [B, H, W, D]", "Y [B, H/2, W/2, D]").replace("pad=1", "stride=2"),
         "pad=1 gives H/2",

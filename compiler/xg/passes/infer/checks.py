@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -10,13 +9,12 @@ from typing import Final
 from xg.diagnostics.diagnostic import Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import Beyond
-from xg.ir.dim import ONE, ZERO, Dim, DimError, number
+from xg.ir.dim import Dim, DimError, number
 from xg.ir.errors import no_size
 from xg.ir.graph import Apply, Call, Graph, Value, meant_axis
 from xg.ir.tensor import Shape, Sizes, TensorType, spell_shape
 from xg.ir.use import Data, Tensor, advice
 from xg.ir.walk import CallSite, callers_first, join
-from xg.ops import find
 from xg.passes.infer.errors import (
     ExchangedResults,
     LabelMismatch,
@@ -152,62 +150,6 @@ def _integers_below(node: Apply, slot: Data, types: Sequence[TensorType]) -> Dim
     return next(reversed(shapes[0]), None) if node.op.glyph == "CE" else None
 
 
-# Help for the result of an operator of the file that has another shape than its label.
-
-
-REST = ".."
-OPERANDS = 2
-
-
-def own_op(graph: Graph, value: Value, expected: Shape) -> str:
-    """The operand to write otherwise in the signature of the operator that makes a value."""
-    made = (step for step in graph.steps if value in step.outputs)
-    step = next(made, None)
-    if not isinstance(step, Apply) or find(step.op.glyph) is not None or not step.op.data:
-        return ""
-    shapes = [graph.types[each].shape for each in step.inputs]
-    found = graph.types[value].shape
-    return _apart(step.op.data, shapes, found, expected) or _suggest_axis_names(
-        step, shapes, found, expected
-    )
-
-
-def _apart(data: Sequence[Data], shapes: Sequence[Shape], found: Shape, expected: Shape) -> str:
-    """Two names for an axis that two operands have, and the label each of them."""
-    if len(data) != OPERANDS or expected[:-1] != found:
-        return ""
-    first, second = data
-    shared = _lengths(second, shapes[1])
-    names = [axis for axis, dim in shared.items() if axis in first.axes and dim == expected[-1]]
-    if len(names) != 1 or not {*second.axes} <= {*first.axes}:
-        return ""
-    taken = {*first.axes, *second.axes, first.name, second.name}
-    other = next(name for name in ("M", "K", "L", f"{names[0]}_2") if name not in taken)
-    axes = ", ".join(other if axis == names[0] else axis for axis in second.axes)
-    written = f"`{greek_name(second.name)} [{axes}]`"
-    return f"one name is one axis in both operands: rename it in the second, {written}"
-
-
-def _lengths(slot: Data, shape: Shape) -> dict[str, Dim]:
-    """The sizes of the named axes of an operand, which are its last ones."""
-    named = [axis for axis in slot.axes if axis != REST]
-    return dict(zip(named, shape[len(shape) - len(named) :], strict=True))
-
-
-def _suggest_axis_names(step: Apply, shapes: Sequence[Shape], found: Shape, expected: Shape) -> str:
-    """Suggest names from another operand for the last axes of an operand `[..]`."""
-    behind = found[len(expected) :]
-    whole = [slot for slot in step.op.data if slot.axes == (REST,)]
-    if not behind or found[: len(expected)] != expected or expected[-len(behind) :] != behind:
-        return ""
-    named = re.findall(r"(\w+) \[(\w[^\]]*)\]", step.op.formula.partition(") = ")[0])
-    fits = [axes for _, axes in named if axes.count(",") == len(behind) - 1]
-    if len(whole) != 1 or len(fits) != 1 or behind not in shapes:
-        return ""
-    operand = f"`{greek_name(whole[0].name)} [{REST}, {fits[0]}]`"
-    return f"`..` is axes apart from those with a name: name the last ones of it, too, {operand}"
-
-
 # Labels that promise another type than the edge has, and labels in another order than results.
 
 
@@ -339,26 +281,9 @@ def _problem(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> 
     help = "" if wrong.expected.range else f"declare the range of an output: {actual}"
     if wrong.expected.shape != found.shape:
         names = [str(sizes.fold(dim)) for dim in found.shape]
-        help = _over(callees, graph, wrong) or _last(graph, wrong) or _windows(graph, wrong)
-        help = help or own_op(graph, wrong.value, wrong.expected.shape)
+        help = _over(callees, graph, wrong) or _last(graph, wrong)
         help = help or advice(found.shape, wrong.expected.shape, names)
     return LabelMismatch(wrong.span, written, actual, help)
-
-
-def _windows(graph: Graph, wrong: _WrongLabel) -> str:
-    """How windows keep the length of their axis, where they are fewer than a label has."""
-    found, expected = graph.types[wrong.value].shape, wrong.expected.shape
-    for step in graph.steps:
-        if not isinstance(step, Apply):
-            continue
-        for length, count, width, stride, _, pad in step.attrs.get("cuts", ()):
-            alone = stride == ONE and pad == ZERO and width != ONE
-            if alone and count in found and length in expected and length not in found:
-                sizes = graph.sizes.fold(count), graph.sizes.fold(length)
-                return (
-                    f"{step.op.glyph} has {sizes[0]} windows inside the axis, if causal {sizes[1]}"
-                )
-    return ""
 
 
 def _last(graph: Graph, wrong: _WrongLabel) -> str:

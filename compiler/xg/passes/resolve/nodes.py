@@ -174,7 +174,7 @@ def _own_arguments(place: Beside, op: Op) -> dict[str, ast.Expr]:
         return _helps().other_argument(place, op, argument)
 
     if any(argument.value.span.text == "None" for argument in use.arguments):
-        _helps().refuse_none(place, op)
+        _helps().refuse_none(place)
     return _match_arguments(use, [own.name for own in op.own], words, elsewhere, named)
 
 
