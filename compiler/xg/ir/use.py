@@ -389,6 +389,11 @@ class Use:
         return places[0]
 
 
+def new_axes(glyph: str, example: str) -> Callable[[Use], Attrs]:
+    """Make a `configure` for a source: its own arguments, and the `shape` that brackets list."""
+    return lambda use: {**use.own, "shape": use.bracket_sizes(glyph, example)}
+
+
 def without_ones(use: Use) -> tuple[str, ...]:
     """How the one of two operands that has axes of 1 more gets the shape of the other."""
     shapes = [type_.shape for type_ in use.types[:2]]

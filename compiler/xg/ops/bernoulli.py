@@ -9,12 +9,7 @@ from xg.ir.dim import Scalar
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, const, draw
 from xg.ir.tensor import Shape
-from xg.ir.use import Attrs, Misuse, Number, Use
-
-
-def configure(use: Use) -> Attrs:
-    """The shape that the brackets list."""
-    return {**use.own, "shape": use.bracket_sizes("bernoulli", "bernoulli[B, S](0.5)")}
+from xg.ir.use import Misuse, Number, new_axes
 
 
 def limits(numbers: Mapping[str, float]) -> Misuse | None:
@@ -38,7 +33,7 @@ OP: Final = Op(
     brackets="new axes",
     forward=forward,
     limits=limits,
-    configure=configure,
+    configure=new_axes("bernoulli", "bernoulli[B, S](0.5)"),
     meaning="draws 1 with probability p, else 0; without a seed, p",
     formula="Y[i, ...] = 1 with probability p, else 0",
     gradient="none: nothing is learned",

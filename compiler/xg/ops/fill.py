@@ -9,12 +9,7 @@ from xg.ir.dim import ONE, Dim, Scalar
 from xg.ir.op import Op
 from xg.ir.prim import Expr, const, integer
 from xg.ir.tensor import Shape, TensorType
-from xg.ir.use import AtMost, Attrs, Number, Use
-
-
-def configure(use: Use) -> Attrs:
-    """The shape that the brackets list."""
-    return {**use.own, "shape": use.bracket_sizes("fill", "fill[B, S](0)")}
+from xg.ir.use import AtMost, Attrs, Number, new_axes
 
 
 def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
@@ -38,7 +33,7 @@ OP: Final = Op(
     own=(Number("value"),),
     brackets="new axes",
     forward=forward,
-    configure=configure,
+    configure=new_axes("fill", "fill[B, S](0)"),
     facts=facts,
     meaning="one number at every position of the axes in brackets",
     formula="Y[i, ...] = value",

@@ -9,12 +9,7 @@ from xg.ir.dim import Scalar
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, const, draw
 from xg.ir.tensor import Shape
-from xg.ir.use import Attrs, Misuse, Number, Use
-
-
-def configure(use: Use) -> Attrs:
-    """The shape that the brackets list."""
-    return {**use.own, "shape": use.bracket_sizes("normal", "normal[B, S](1)")}
+from xg.ir.use import Misuse, Number, new_axes
 
 
 def limits(numbers: Mapping[str, float]) -> Misuse | None:
@@ -41,7 +36,7 @@ OP: Final = Op(
     brackets="new axes",
     forward=forward,
     limits=limits,
-    configure=configure,
+    configure=new_axes("normal", "normal[B, S](1)"),
     meaning="draws normal random numbers; without a seed, each is the mean",
     formula="Y[i, ...] = mean + sigma z, z of deviation 1",
     gradient="none: nothing is learned",

@@ -9,12 +9,7 @@ from xg.ir.dim import Scalar
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, const, draw
 from xg.ir.tensor import Shape
-from xg.ir.use import Attrs, Misuse, Number, Use
-
-
-def configure(use: Use) -> Attrs:
-    """The shape that the brackets list."""
-    return {**use.own, "shape": use.bracket_sizes("uniform", "uniform[B, S](0, 1)")}
+from xg.ir.use import Misuse, Number, new_axes
 
 
 def limits(numbers: Mapping[str, float]) -> Misuse | None:
@@ -41,7 +36,7 @@ OP: Final = Op(
     brackets="new axes",
     forward=forward,
     limits=limits,
-    configure=configure,
+    configure=new_axes("uniform", "uniform[B, S](0, 1)"),
     meaning="draws random numbers between two bounds; without a seed, their mean",
     formula="Y[i, ...] = low + (high - low) u, 0 <= u < 1",
     gradient="none: nothing is learned",
