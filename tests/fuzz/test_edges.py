@@ -160,6 +160,17 @@ def test_results_are_compared_on_the_route_that_was_taken() -> None:
             case.compare("form", outputs, wrong)
 
 
+def test_some_ties_break_and_others_stay() -> None:
+    """Of two that rounding may break, a form may break one: shaken runs do each of these."""
+    text = "dim B\nop Slope(x, y) = abs(x/3 - y/3)\n"
+    text += "block Main(X [B], Y [B]) -> Z [B] {\n    Slope(X, Y) : Z\n}\n"
+    program = compiled(parse(Source("case.xg", text)), Edge((), {}, 0), dead=False)
+    case = EdgeCase.draw(program, {"B": 2}, 0)
+    case = replace(case, inputs={"X": np.full(2, 0.1), "Y": np.full(2, 0.1)})
+    slopes = [tuple(np.sign(gradients["X"]) != 0) for _, gradients in case.shaken]
+    assert {*slopes} == {(True, True), (True, False), (False, True), (False, False)}
+
+
 def test_smaller_programs_have_a_piece_less() -> None:
     edge = generate(1)
     less = list(smaller(edge))

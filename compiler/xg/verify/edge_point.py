@@ -369,7 +369,11 @@ class Point:
 
 
 def shaking(random: np.random.Generator, by: float = SHAKE) -> NumberSystem:
-    """Floats whose last bits are moved after each primitive that rounds; 0 stays 0."""
+    """Floats whose last bits are moved after each primitive that rounds; 0 stays 0.
+
+    Not always are all of them moved, because some ties may break while others stay.
+    """
+    share = random.choice((1.0, 0.5, 0.2))
 
     def shaken(meaning: Meaning) -> Meaning:
         def moved(expr: Expr, context: Context, *args: Array) -> Array:
@@ -377,6 +381,7 @@ def shaking(random: np.random.Generator, by: float = SHAKE) -> NumberSystem:
             if x.dtype.kind != "f" or (expr.prim in SUMS and all(_short(a).all() for a in args)):
                 return x
             rounds = ~_short(x) if expr.prim in SMOOTH else True
+            rounds = rounds & (random.random(x.shape) < share)
             return np.where(rounds, x * (1 + by * random.uniform(-1.0, 1.0, x.shape)), x)
 
         return moved
