@@ -11,7 +11,7 @@ from xg.diagnostics.diagnostic import Source
 from xg.syntax import hints
 from xg.syntax.error_token import Repair, Stop
 from xg.syntax.hints import HINTS, Hint
-from xg.syntax.parse import parse_partly
+from xg.syntax.parse import SIGN, parse_partly
 
 GOLDEN = Path(__file__).parent / "hints.txt"
 BLOCK = """\
@@ -43,7 +43,7 @@ def test_a_row_recognizes_its_example(row: Hint, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(hints, "match", noted)
     found = parse_partly(Source(f"{row.example}.xg", _file(row.example))).diagnostics
     assert rows == [row]
-    assert [each.message for each in found] == [row.reason]
+    assert [each.message for each in found if each.code != SIGN] == [row.reason]
 
 
 def test_the_table_says_what_to_write(golden: Callable[[Path, str], None]) -> None:

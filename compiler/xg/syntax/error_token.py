@@ -78,8 +78,9 @@ class Stop:
 
     @property
     def above(self) -> str:
-        """The text of the block above the token, as far as shapes are looked for there."""
-        text = self.source.text[max(0, self.token.start - _ABOVE) : self.token.start]
+        """The text of the block above the line, as far as shapes are looked for there."""
+        line = self.source.text.rfind("\n", 0, self.token.start) + 1
+        text = self.source.text[max(0, line - _ABOVE) : line]
         return text[max(0, text.rfind("\nblock")) :]
 
     def span(self, token: Token) -> Span:

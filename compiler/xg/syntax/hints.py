@@ -25,7 +25,7 @@ from xg.syntax.formulas import (
     shapes_written,
     turn_comparison,
 )
-from xg.syntax.spelling import FOREIGN, REPHRASED, native
+from xg.syntax.spelling import FOREIGN, native
 
 Groups: TypeAlias = Mapping[str, str]
 
@@ -133,6 +133,11 @@ def _size(stop: Stop, found: Groups) -> str | None:
     return f"-> scale({whole[1] if whole else number})"
 
 
+def _node_with_text(_: Stop, found: Groups) -> str:
+    """`A[Input] --> B[Linear]`, as Mermaid writes it."""
+    return f"{found['name']} -> {found['operator'] or 'f'} : {found['node']}"
+
+
 def _label(_: Stop, found: Groups) -> str:
     return f": {found['name'] or 'NAME'} {found['shape']}"
 
@@ -169,7 +174,7 @@ _TYPES: Final = {
 def _typed(_: Stop, found: Groups) -> str | None:
     """`x float [B]`: floats are the default, integers and masks have a range."""
     for types, range in _TYPES.items():
-        if re.fullmatch(types, found["type"]):
+        if re.fullmatch(types, found["type"], re.IGNORECASE):
             return f"{found['name']} {found['shape']}{range}"
     return None
 
@@ -378,6 +383,9 @@ HINTS: Final = (
          "a number has decimal digits only", _decimal),
     Hint("chain op", "op f(x) = x*2.", r"(?P<digits>\d+)‸\.", _POINT, "{digits}.0", drop=True),
     # Mermaid, DOT and D2: labels
+    Hint("chain", "A[Input] --> B[Linear]", r"^<name>\[\w+\] ‸-> <node>(?:\[(?P<operator>\w+)\])?",
+         "a chain goes from a value to an operator, and its label names the result",
+         _node_with_text),
     Hint("chain", "x [B, D] -> tanh : y", rf"^(?P<name>\w+) {_SHAPE} ‸(?P<rest>->.*)",
          "a chain begins with a name only: its shape is set where the name is defined",
          "{name} {rest}"),
@@ -444,13 +452,13 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(named.replace(" ", r"\s*"))
 
 
-_OWN_SIGNS: Final = str.maketrans(
-    {sign: native(sign) for sign in FOREIGN if len(sign) == 1 and sign not in REPHRASED}
+_ELSEWHERE_SIGNS: Final = re.compile(
+    "|".join(re.escape(sign) for sign in sorted(FOREIGN, key=len, reverse=True))
 )
 
 
 def _with_own_signs(text: str) -> str:
-    return text.replace("**", "^").translate(_OWN_SIGNS)
+    return _ELSEWHERE_SIGNS.sub(lambda found: native(found[0]), text)
 
 
 # ---- habits that no pattern recognizes -----------------------------------------------------------
@@ -460,6 +468,7 @@ _OUTSIDE: Final = ("edition", "use", "dim", "mesh", "option", "op", "block", "pl
 _ELSEWHERE: Final = {
     **dict.fromkeys(("parameter", "parameters", "weight", "weights", "tensor"), "param"),
     **dict.fromkeys(("size", "sizes", "dimension", "dimensions", "axis", "axes"), "dim"),
+    **dict.fromkeys(("let", "const", "var"), "dim"),
     **dict.fromkeys(("def", "fn", "func", "function", "layer"), "block"),
 }
 _RETURN: Final = (
@@ -485,7 +494,7 @@ def other_word(stop: Stop) -> Repair | None:
         return Repair(errors.OtherWord(span, (_RETURN,)))
     known = _OUTSIDE if outside else _INSIDE if stop.reader.awaits("statement") else ()
     word = _ELSEWHERE.get(span.text.lower()) or similar(span.text, known, SLIP)
-    if word is None or word not in known:
+    if word is None or word not in known or (not outside and span.text in ("let", "const", "var")):
         return None
     if word == "block":
         formula = re.fullmatch(r"(\w+\([^()]*\))\s*(?::\s*return\s|=)\s*(.+)", rest)
@@ -583,7 +592,6 @@ def formula_as_axis(stop: Stop) -> Repair | None:
 
 
 _SIGNS: Final = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "SLASH", "CARET"}
-_MIXING: Final = ("+", "⊕", "*", "⊙")
 
 
 def _write_chain(stop: Stop, formula: str, written: str) -> str:

@@ -171,6 +171,7 @@ _ENDS = (
     | ITEM_WORDS
     | STATEMENT_WORDS
 )
+_HEADINGS = {"BLOCK", "OP", "PARAM", "STATE", "DIM", "MESH", "OPTION"}  # they have no labels
 _LISTING = {"DIM", "MESH", "PARAM", "STATE"}
 _ATOMS = {"NAME", "NUMBER", "UNDERSCORE", "RPAR"}
 _JOINING = {"and", "or", "not", "if", "else", "where"}
@@ -207,7 +208,8 @@ def _unclosed_block(stop: Stop) -> Repair | None:
 def _unclosed_bracket(stop: Stop) -> Repair | None:
     if stop.opening is None or OPENS[stop.opening.type] not in stop.expected:
         return None
-    if stop.begins_line or stop.token.type in _ENDS:
+    labels = stop.token.type != "COLON" or stop.word not in _HEADINGS
+    if stop.begins_line or (stop.token.type in _ENDS and labels):
         closing = _BRACKETS[OPENS[stop.opening.type]]
         return Repair(errors.UnclosedBracket(stop.span(stop.opening), stop.here, closing))
     return None
