@@ -8,7 +8,7 @@ const { join } = require("node:path");
 
 // Packing copies the script of `xg serve` beside the extension; a checkout has it in its own place.
 const packed = join(__dirname, "..", "kept.js");
-const SERVED = join(__dirname, "..", "..", "compiler", "xg_pages", "serve", "assets", "kept.js");
+const SERVED = join(__dirname, "..", "..", "compiler", "xg_pages", "assets", "kept.js");
 const KEPT = readFileSync(existsSync(packed) ? packed : SERVED, "utf8").replaceAll("export function", "function");
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 

@@ -27,9 +27,9 @@ from xg.sharding.local import cuts
 from xg.verify.reference import random as invented
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
 from xg.verify.reference.interpret import Interpreter, Record, initial
+from xg_pages.document import COMPUTING, asset
 from xg_pages.explorer.facts import block_uses
 from xg_pages.explorer.play import SEED, Tape, TapeSlot, at_small_sizes, first_records, proof_sizes
-from xg_pages.html.document import COMPUTING, asset
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]

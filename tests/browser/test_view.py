@@ -15,7 +15,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
 
 from xg.ops import table
-from xg_pages.html.document import asset
+from xg_pages.document import asset
 
 # ---- size ---------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from xg.cli.dispatch import command_of, parser_of
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg_pages.explorer import NOT_YET, explore
-from xg_pages.serve.server import (
+from xg_pages.server import (
     CONNECTIONS,
     PATIENCE,
     Board,

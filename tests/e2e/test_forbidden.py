@@ -40,11 +40,11 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/figures/layout/engines.py", "subprocess"): "runs the layout engine",
     ("xg/figures/draw/machine_fonts.py", "subprocess"): "asks fontconfig for the fonts",
     (
-        "xg_pages/serve/server.py",
+        "xg_pages/server.py",
         "subprocess",
     ): "starts `xg build` for a served page",
-    ("xg_pages/serve/server.py", "http"): "answers on this machine, and sends and fetches nothing",
-    ("xg_pages/serve/server.py", "socket"): "names how a connection is shut, and opens none",
+    ("xg_pages/server.py", "http"): "answers on this machine, and sends and fetches nothing",
+    ("xg_pages/server.py", "socket"): "names how a connection is shut, and opens none",
     ("xg/cli/checking.py", "urllib"): "spells a path as an address, and fetches nothing",
     ("xg_runtime/checkpoint/dcp.py", "pickle"): "writes what torch reads as a pickle",
     (

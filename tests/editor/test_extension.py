@@ -23,7 +23,7 @@ from xg_grammar import literals, patterns
 from xg_pages.explorer import explore
 
 FOLDER = Path(__file__).parents[2] / "editors" / "vscode"
-SERVED = "../../compiler/xg_pages/serve/assets/kept.js"
+SERVED = "../../compiler/xg_pages/assets/kept.js"
 MLP = FOLDER.parents[1] / "diagrams" / "notation" / "mlp.xg"
 Json = dict[str, Any]
 

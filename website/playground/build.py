@@ -34,7 +34,7 @@ def playground_files() -> dict[str, bytes]:
     """Every file by its path in the site, but for the Python runtime."""
     made = {path.name: path.read_bytes() for path in sorted((HERE / "page").iterdir())}
     made["index.html"] = _with_policy(made["index.html"].decode()).encode()
-    made["kept.js"] = (_package("xg_pages") / "serve" / "assets" / "kept.js").read_bytes()
+    made["kept.js"] = (_package("xg_pages") / "assets" / "kept.js").read_bytes()
     made["answer.py"] = (HERE / "answer.py").read_bytes()
     made["compiler.zip"] = zipped((name, path.read_bytes()) for name, path in _members())
     made["nothing.zip"] = zipped(())

@@ -43,8 +43,8 @@ LEFT_OUT = {
         "commands/", "explain", "language_server", "navigation", "probe", "session",
     ),
     "xg_pages": (
-        "commands/", "diff/", "embedded", "explain/", "markdown_figures", "notebook",
-        "serve/", "show_page", "sphinx",
+        "assets/kept", "assets/live", "commands/", "diff/", "embedded", "explain/",
+        "markdown_figures", "notebook", "server", "show_page", "sphinx",
     ),
     "xg/passes": ("ir_text",),
 }  # fmt: skip

@@ -20,7 +20,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import resting_collector
 
 if TYPE_CHECKING:
-    from xg_pages.serve.server import Board, LiveDrawing
+    from xg_pages.server import Board, LiveDrawing
 
 EXAMPLE = "xg serve mha --open"
 
@@ -43,7 +43,7 @@ PAUSE: Final = 0.03  # seconds between two looks at the files
 
 def run(options: Namespace, console: Console) -> int:
     """Serve until Ctrl-C."""
-    from xg_pages.serve.server import Board, LiveDrawing, LiveServer
+    from xg_pages.server import Board, LiveDrawing, LiveServer
 
     names = list(dict.fromkeys(options.files))
     if "-" in names:
@@ -103,7 +103,7 @@ def _follow(
     interrupted: Event,
 ) -> None:
     """Draw what is saved, and the numbers of what is looked at, one page at a time."""
-    from xg_pages.serve.server import WholePage
+    from xg_pages.server import WholePage
 
     whole: WholePage | None = None
     try:

@@ -33,6 +33,7 @@ from xg.ir.tensor import TensorType
 from xg.ir.walk import param_specs
 from xg.verify.claim_check import Array
 from xg.verify.reference.interpret import Record
+from xg_pages.document import asset, color_variables, digest
 from xg_pages.explain import page as words
 from xg_pages.explain.numbers import Bound, Rows, Said, rows, shape, spell_computation
 from xg_pages.explain.page import (
@@ -49,7 +50,6 @@ from xg_pages.explain.page import (
     product_of,
 )
 from xg_pages.explorer.facts import BlockUse, block_uses
-from xg_pages.html.document import asset, color_variables, digest
 
 # A page as Markdown that reads well as it is, and as anything makes of it.
 

@@ -25,6 +25,7 @@ from xg.figures.views.steps import Drawn
 from xg.frontend.typed import Settings
 from xg.ir.graph import IRProgram
 from xg.ir.labels import saved_names
+from xg_pages.document import Page, Pass, PassFace, Section, document, packed_data
 from xg_pages.explorer.facts import (
     BlockFacts,
     BlockUse,
@@ -51,7 +52,6 @@ from xg_pages.explorer.play import (
     play,
     proof_sizes,
 )
-from xg_pages.html.document import Page, Pass, PassFace, Section, document, packed_data
 
 FORMAT: Final = 5  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes

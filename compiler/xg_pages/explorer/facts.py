@@ -20,7 +20,7 @@ from xg.ir.placement import Placement, zigzag_axes
 from xg.ir.tensor import TensorType
 from xg.ir.walk import CallSite, Symbols, entry, level_by_level
 from xg.verify.proof_sizes import SizeFacts
-from xg_pages.html.document import CodeLine, Pass
+from xg_pages.document import CodeLine, Pass
 
 # The blocks of a program as a page shows them: each once, where it is used first.
 

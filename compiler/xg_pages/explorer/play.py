@@ -32,8 +32,8 @@ from xg.verify.reference import random as invented
 from xg.verify.reference.evaluate import Array, Context, NumberSystem
 from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.reference.random import Draw
+from xg_pages.document import packed_data
 from xg_pages.explorer.facts import BlockUse, Formulas, axis_rules, block_uses
-from xg_pages.html.document import packed_data
 from xg_runtime.errors import InputError
 from xg_runtime.ranks.grid import Grid
 

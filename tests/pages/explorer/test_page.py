@@ -35,9 +35,9 @@ from xg.cost.cost import cost
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import root_blocks
 from xg.ir.walk import Symbols
+from xg_pages.document import computing, exploring
 from xg_pages.explorer import SIZE_AT_MOST
 from xg_pages.explorer.facts import block_uses
-from xg_pages.html.document import computing, exploring
 
 ALL = sorted(path.stem for path in DIAGRAMS.rglob("*.xg"))
 LARGE_ONES = {"resnet", "rwkv", "t5", "vit"}

@@ -159,7 +159,7 @@ def digest(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-def asset(name: str, package: str = "xg_pages.html") -> str:
+def asset(name: str, package: str = "xg_pages") -> str:
     """The text of a file of a page."""
     return files(package).joinpath("assets", name).read_text(encoding="utf-8")
 

@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.SEE_OTHER, b"", {"Location": f"/{self.server.secret}/"})
         elif rest in ASSETS:
             name, kind = ASSETS[rest]
-            content = files("xg_pages.serve").joinpath("assets", name).read_bytes()
+            content = files("xg_pages").joinpath("assets", name).read_bytes()
             self._answer(HTTPStatus.OK, content, _kind(kind, POLICY))
         elif rest == "state":
             with suppress(OSError):  # the client is gone

@@ -1,1 +1,0 @@
-"""Pages: a page as data in, one self-contained HTML document out."""

@@ -1,1 +1,0 @@
-"""`xg serve`: pages in the browser that follow the files, all in memory."""
