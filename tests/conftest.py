@@ -91,10 +91,13 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-# Their tests share a model that is trained, and a site: each takes many seconds.
+# Their tests share a model that is trained, a site, all conventions compiled by XLA, or what many
+# trials gave on two processes: each takes many seconds.
 SHARING = (
     "examples/sentiment/test_commands.py",
     "browser/test_playground.py",
+    "ops/test_conventions.py",
+    "codegen/dtensor/test_divided.py",
 )
 
 
