@@ -6,7 +6,7 @@ A plan sees less than the content: `PlanViews` compares what it sees.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Generic, TypeVar, cast
 
@@ -45,6 +45,22 @@ def values(graph: Graph) -> Iterator[Value]:
     yield from entering(graph)
     for step in graph.steps:
         yield from made(step)
+
+
+def needed_steps(
+    steps: Sequence[Step], outputs: Iterable[Value], keeps: Callable[[Step], bool] | None = None
+) -> tuple[set[Value], tuple[Step, ...]]:
+    """Find the values that outputs depend on, and the steps that make them, in order.
+
+    A step that it `keeps` stays too, with all that it reads.
+    """
+    needed = set(outputs)
+    found: list[Step] = []
+    for step in reversed(steps):
+        if (keeps and keeps(step)) or not needed.isdisjoint(step.outputs):
+            needed.update(step.inputs)
+            found.append(step)
+    return needed, tuple(reversed(found))
 
 
 def prune(graph: G) -> G:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.content import prune
+from xg.ir.content import needed_steps, prune
 from xg.ir.dim import number, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Step, Value
 from xg.ir.placement import FAMILY, Stage
@@ -79,19 +79,17 @@ def _lent(program: IRProgram) -> set[tuple[str, str]]:
 
 def _alive(graph: Graph, lent: set[tuple[str, str]]) -> Graph:
     """The graph with the steps that its outputs need."""
-    needed = set(graph.outputs)
     paths = {str(value.name).partition(".")[0] for value in graph.foreign}
-    steps: list[Apply | Call] = []
-    for step in reversed(graph.steps):
-        lends = isinstance(step, Call) and step.path in paths
-        if lends or any(value in needed for value in step.outputs):
-            needed.update(step.inputs)
-            steps.append(step)
+
+    def lends(step: Step) -> bool:
+        return isinstance(step, Call) and step.path in paths
+
+    needed, steps = needed_steps(graph.steps, graph.outputs, lends)
     if len(steps) == len(graph.steps):
         return graph
     alive = replace(
         graph,
-        steps=tuple(reversed(steps)),
+        steps=steps,
         params=tuple(
             param
             for param in graph.params
@@ -372,7 +370,7 @@ def _stage(program: IRProgram, row: CutRow, place: int) -> IRProgram:
     outputs = main.outputs if last else (left,)
     names = main.output_names if last else (_free(main, "sent"),)
     steps = tuple(inside if step is call else step for step in main.steps)
-    needed, kept = _dependencies(steps, outputs)
+    needed, kept = needed_steps(steps, outputs)
     params = tuple(param for param in main.params if param.value in needed)
     inputs = tuple(value for value in main.inputs if value in needed)
     graph = replace(
@@ -403,19 +401,6 @@ def _free(graph: Graph, name: str) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _dependencies(
-    steps: Sequence[Apply | Call], outputs: Sequence[Value]
-) -> tuple[set[Value], tuple[Apply | Call, ...]]:
-    """The values that outputs depend on, and the steps that make them."""
-    needed = set(outputs)
-    kept: list[Apply | Call] = []
-    for step in reversed(steps):
-        if any(value in needed for value in step.outputs):
-            needed.update(step.inputs)
-            kept.append(step)
-    return needed, tuple(reversed(kept))
 
 
 def _foreign(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.content import prune
+from xg.ir.content import needed_steps, prune
 from xg.ir.dim import ZERO, Dim, symbol
 from xg.ir.graph import Apply, Call, Carry, Graph, IRProgram, Param, State, Value
 from xg.ir.tensor import TensorType
@@ -258,10 +258,7 @@ def prologue_graph(
             for part in asked.get(step.saved, ()):
                 ready = graphs[keys[part.request]]
                 steps.append(_call_before(step, part, callee, ready, plan.request.same))
-    values = set(plan.given)
-    for step in reversed(steps):
-        if not values.isdisjoint(step.outputs):
-            values.update(step.inputs)
+    values, _ = needed_steps(steps, plan.given)
     names = given_names(plan)
     before_steps = replace(
         graph,

@@ -13,6 +13,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError, Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collectives import MOVES
+from xg.ir.content import needed_steps
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.moves import collective
 from xg.ir.placement import (
@@ -150,7 +151,8 @@ class BlockPlacer:
                 self._apply(step)
         outputs = tuple(filter(None, map(self._leave, range(len(self.graph.outputs)))))
         named = [self.current.get(value, value) for _, value in self.graph.aliases]
-        steps = _alive(self.moves.steps, (*outputs, *named))
+        # A call may lend its parameters, so it stays.
+        _, steps = needed_steps(self.moves.steps, (*outputs, *named), _is_call)
         self.problems += _crossings(self.moves, steps, self.graph)
         if self.problems:
             raise DiagnosticError.of(*dict.fromkeys(self.problems))
@@ -423,6 +425,10 @@ def _is_free(step: Apply) -> bool:
     return record is not None and record.is_free
 
 
+def _is_call(step: Apply | Call) -> bool:
+    return isinstance(step, Call)
+
+
 def _is_move(step: Apply) -> bool:
     return step.op.family == FAMILY
 
@@ -442,14 +448,3 @@ def _is_cast(
         else _is_free(step) and step.attrs["over"] == axis
         for step in readers
     )
-
-
-def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:
-    """Return the steps whose outputs are read; a call may lend its parameters, so it stays."""
-    needed = set(outputs)
-    alive: list[Apply | Call] = []
-    for step in reversed(steps):
-        if isinstance(step, Call) or any(value in needed for value in step.outputs):
-            needed.update(step.inputs)
-            alive.append(step)
-    return alive[::-1]
