@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,10 @@ def test_its_workflow_runs_commands_that_work(project: Path) -> None:
     assert commands[1:] == ["xg fmt --check tiny_gpt.xg", "xg check tiny_gpt.xg", "pytest"]
 
 
-def test_its_own_test_holds_the_model_to_the_diagram(project: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "test_tiny_gpt.py"]
+def test_its_own_test_holds_the_model_to_the_diagram(
+    project: Path, warm_python: Sequence[str]
+) -> None:
+    command = [*warm_python, "-m", "pytest", "-q", "test_tiny_gpt.py"]
     ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
 
