@@ -445,31 +445,26 @@ def concatenate(lowering: Lowering) -> View:
     whole = [item for item in items if not _is_empty(lowering, item)]
     if len(whole) == 1:
         return lowering.view(lowering.look(whole[0]))
-    known = [lowering.look(item) for item in whole]
-    rank = len(lowering.shape_of_output())
-    axis = place_of(lowering, "dim", rank, 0)
-    if axis == rank - 1 and (turned := put_together(lowering, known, beside=False)):
-        return turned
-    return _put(lowering, [lowering.view(each) for each in known], axis)
+    return _join_items(lowering, whole, stacked=False)
 
 
 def stack(lowering: Lowering) -> View:
     """`stack`: operands one after the other along a new axis."""
     items = lowering.argument("tensors")
     assert isinstance(items, tuple)
+    return _join_items(lowering, items, stacked=True)
+
+
+def _join_items(lowering: Lowering, items: Sequence[Argument], *, stacked: bool) -> View:
     known = [lowering.look(item) for item in items]
-    rank = len(lowering.shape_of_output())
-    axis = place_of(lowering, "dim", rank, 0)
-    if axis == rank - 1 and (turned := put_together(lowering, known, beside=True)):
+    shape = lowering.shape_of_output()
+    axis = place_of(lowering, "dim", len(shape), 0)
+    if axis == len(shape) - 1 and (turned := put_together(lowering, known, beside=stacked)):
         return turned
     views = [lowering.view(each) for each in known]
-    new = [view.with_axes((*view.axes[:axis], (), *view.axes[axis:])) for view in views]
-    return _put(lowering, new, axis)
-
-
-def _put(lowering: Lowering, views: Sequence[View], axis: int) -> View:
-    length = lowering.shape_of_output()[axis]
-    return View.of(joined(lowering, views, axis, lowering.sizes.make(length)))
+    if stacked:
+        views = [view.with_axes((*view.axes[:axis], (), *view.axes[axis:])) for view in views]
+    return View.of(joined(lowering, views, axis, lowering.sizes.make(shape[axis])))
 
 
 def joined(lowering: Lowering, views: Sequence[View], axis: int, length: Size | None) -> ModelValue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim, number
@@ -488,17 +488,26 @@ def reduce_axes(
     if not any(view.axes[place] for place in axes):
         kept = [each for place, each in enumerate(view.axes) if keep or place not in axes]
         return view.with_axes(kept)  # only axes of length 1: there is nothing to add up
+    return _reduce(lowering, operator, view, axes, keep=keep)
+
+
+def _reduce(
+    lowering: Lowering,
+    operator: str,
+    view: View,
+    axes: Sequence[int],
+    *,
+    keep: bool,
+    kind: Literal["float", "int"] = "float",
+) -> View:
+    """A node that reduces whole axes of its operand."""
     gone = [view.base.index(view.axes[place]) for place in axes if view.axes[place]]
     rest = [place for place in range(len(view.base)) if place not in gone]
-    value = lowering.emit(
-        operator,
-        (view.value,),
-        [view.value.axes[place] for place in rest],
-        over=tuple(place - len(view.base) for place in sorted(gone)),
-    )
-    empty: Axis = ()
-    seen = [
-        empty if place in axes else axis
+    kept = [view.value.axes[place] for place in rest]
+    over = tuple(place - len(view.base) for place in sorted(gone))
+    value = lowering.emit(operator, (view.value,), kept, kind=kind, over=over)
+    seen: list[Axis] = [
+        () if place in axes else axis
         for place, axis in enumerate(view.axes)
         if keep or place not in axes
     ]
@@ -543,14 +552,9 @@ def place_of_largest(lowering: Lowering, view: View, place: int, *, keep: bool) 
     size = lowering.join(view.axes[place])
     if size is None:
         raise Unspeakable("it looks for the largest of one number")
-    gone = view.base.index(view.axes[place])
-    rest = [i for i in range(len(view.base)) if i != gone]
-    axes = [view.value.axes[i] for i in rest]
-    over = (gone - len(view.base),)
-    value = lowering.emit("argmax", (view.value,), axes, kind="int", over=over)
-    lowering.ranges[value] = size
-    seen = [() if i == place else axis for i, axis in enumerate(view.axes) if keep or i != place]
-    return View(value, tuple(view.base[i] for i in rest), tuple(seen))
+    found = _reduce(lowering, "argmax", view, [place], keep=keep, kind="int")
+    lowering.ranges[found.value] = size
+    return found
 
 
 def cross_entropy(lowering: Lowering) -> View:
