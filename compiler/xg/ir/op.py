@@ -12,8 +12,8 @@ neither     the body is differentiated primitive by primitive into such a node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, substitute
@@ -54,6 +54,28 @@ class Description:
 
 
 Gradient = str | Term
+T = TypeVar("T")  # what a gradient is made of: values of a graph, or expressions
+
+
+def pull_back(
+    gradients: Mapping[str, Gradient],
+    operands: Mapping[str, T],
+    cotangents: Sequence[T],
+    wanted: Iterable[str],
+    apply: Callable[[Term, Sequence[T]], T],
+) -> Iterator[tuple[str, T]]:
+    """Yield the gradient of each wanted operand that has one, its terms applied inside out."""
+    numbered = {f"d_{number}": each for number, each in enumerate(cotangents, 1)}
+    known = {**operands, **numbered, "d": cotangents[0]}
+
+    def make(gradient: Gradient) -> T:  # as deep as the operator's author nested it
+        if isinstance(gradient, str):
+            return known[gradient]
+        return apply(gradient, [make(arg) for arg in gradient.args])
+
+    yield from ((name, make(gradients[name])) for name in wanted if name in gradients)
+
+
 Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches), or several Exprs
 
 

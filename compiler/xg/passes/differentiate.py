@@ -28,7 +28,7 @@ from xg.ir.graph import (
     gradient_ports,
 )
 from xg.ir.moves import inputs_again, steps_again
-from xg.ir.op import Gradient, Op, Term
+from xg.ir.op import Op, Term, pull_back
 from xg.ir.placement import CONSTANT, FAMILY, WHOLE, Memory
 from xg.ir.prim import Expr, const
 from xg.ir.primitive_gradients import is_constant
@@ -246,31 +246,13 @@ class _Reverse:
         operands = dict(zip(node.op.operand_names(node.attrs), node.inputs, strict=True))
         names = [name for name, value in operands.items() if value in self.active]
         if names and node.op.pullback:
-            self._pull(node, operands, names, self._cotangents(visible, node.span))
+            found = node.op.pullback(node.attrs), operands, self._cotangents(visible, node.span)
+            for name, part in pull_back(
+                *found, names, lambda term, args: self._use(term, args, node)
+            ):
+                self._contribute(operands[name], part)
         elif names:
             self._adjoint(node, operands, names)
-
-    def _pull(
-        self,
-        node: Apply,
-        operands: Mapping[str, Value],
-        wanted: Sequence[str],
-        cotangents: Sequence[Value],
-    ) -> None:
-        assert node.op.pullback
-        numbered = {f"d_{i + 1}": value for i, value in enumerate(cotangents)}
-        values = {**operands, **numbered, "d": cotangents[0]}
-        gradients = node.op.pullback(node.attrs)
-        for name in wanted:
-            if name in gradients:
-                self._contribute(operands[name], self._term(gradients[name], values, node))
-
-    def _term(self, gradient: Gradient, known: Mapping[str, Value], node: Apply) -> Value:
-        """The value of a gradient term; as deep as the operator's author nested it."""
-        if isinstance(gradient, str):
-            return known[gradient]
-        args = [self._term(arg, known, node) for arg in gradient.args]
-        return self._emit(_operator(gradient), args, gradient.attrs, node.span, node)[0]
 
     def _adjoint(
         self,

@@ -23,7 +23,7 @@ from xg.ir.body import Body, map_sizes, substitute, topological
 from xg.ir.content import Recent
 from xg.ir.dim import ONE, Dim
 from xg.ir.graph import Apply, Call, Graph, Step, Value
-from xg.ir.op import Gradient, Op
+from xg.ir.op import Op, Term, pull_back
 from xg.ir.placement import FAMILY
 from xg.ir.prim import RANDOM, Expr, Kind, const, operand
 from xg.ir.primitive_gradients import without_repeats
@@ -354,13 +354,10 @@ class _ReverseSweep:
         visible = [value for value in step.outputs if value.role != "cache"]
         seeds = [self._cotangent(value) for value in visible]
         if step.op.pullback:
-            numbered = {f"d_{n}": seed for n, seed in enumerate(self._floats(visible, seeds), 1)}
             known = {name: self.known[value] for name, value in operands.items()}
-            known |= {**numbered, "d": seeds[0]}
-            gradients = step.op.pullback(step.attrs)
-            for name in wanted:
-                if name in gradients:
-                    yield operands[name], _term(gradients[name], known)
+            found = step.op.pullback(step.attrs), known, [*self._floats(visible, seeds)]
+            for name, part in pull_back(*found, wanted, _apply_term):
+                yield operands[name], part
             return
         types = [self.graph.types[value] for value in step.inputs]
         body = step.op.adjoint_body(types, step.attrs)
@@ -405,16 +402,12 @@ def _leaf(type_: TensorType) -> Expr:
     return operand("", type_.shape, _kind(type_))
 
 
-def _term(gradient: Gradient, known: Mapping[str, Expr]) -> Expr:
-    """The expression of a gradient term; as deep as the operator's author nested it."""
-    if isinstance(gradient, str):
-        return known[gradient]
-    op = ops.find(gradient.op)
-    assert op is not None, gradient.op
-    args = [_term(arg, known) for arg in gradient.args]
+def _apply_term(term: Term, args: Sequence[Expr]) -> Expr:
+    """The expression of a gradient term whose arguments are known."""
+    op = ops.find(term.op)
+    assert op is not None, term.op
     types = [TensorType(arg.shape, ONE if arg.kind == "int" else None) for arg in args]
-    outputs = op.body(types, gradient.attrs).on(args)
-    first = outputs[0]
+    first = op.body(types, term.attrs).on(args)[0]
     assert isinstance(first, Expr)
     return first
 
