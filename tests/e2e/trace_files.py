@@ -1,8 +1,8 @@
 """Count what a reader who follows one command enters: files, functions, jumps between files.
 
 `python tests/e2e/trace_files.py build mlp.xg --only svg` runs a command of xg in this process and
-prints the three counts, then the files and the busiest jumps. What runs
-while a module is imported is not counted.
+prints the three counts, then the files and the busiest jumps. It leaves out what runs
+while a module is imported.
 """
 
 from __future__ import annotations

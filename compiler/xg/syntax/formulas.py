@@ -18,9 +18,10 @@ READ_AT_MOST: Final = 200  # characters: a help of more is not read, and a tree 
 _NEAR: Final = 200  # characters at either side of a sign that are looked at, at most
 _ABOVE: Final = 4_000  # characters above a sign that are looked at for a declaration
 _SPELLED: Final = str.maketrans(SPELLED_OUT)
-_SOURCES: Final = {
-    **dict.fromkeys(("randn", "normal"), "normal[{}](1)"),
-    "rand": "uniform[{}](0, 1)", "zeros": "fill[{}](0)", "ones": "fill[{}](1)",
+SOURCES: Final = {
+    **dict.fromkeys(("randn", "normal", "noise"), "normal[{}](1)"),
+    **dict.fromkeys(("rand", "uniform"), "uniform[{}](0, 1)"),
+    **dict.fromkeys(("zeros", "fill"), "fill[{}](0)"), "ones": "fill[{}](1)",
 }  # fmt: skip
 _TRANSPOSED: Final = re.compile(r" ?\^ ?[Tt](?!\w)| ?\^⊤|ᵀ")
 _OWN: Final = {"•": "@", "⊕": "+", "⊙": "*", "^": "**", "×": "*"}
@@ -153,10 +154,10 @@ def _chain(node: ast.AST, shapes: Shapes) -> str:
             return f"{_chain(left, shapes)} -> {sign}{f'BC({operand})' if repeated else operand}"
         case ast.Attribute(value=value, attr="T"):
             return f"{_chain(value, shapes)} -> T"
-        case ast.Call(func=function, args=sizes) if _function_name(function) in _SOURCES:
-            return _SOURCES[_function_name(function)].format(", ".join(map(ast.unparse, sizes)))
-        case ast.Subscript(value=ast.Name(id=name), slice=sizes) if name in _SOURCES:
-            return _SOURCES[name].format(ast.unparse(sizes).strip("()"))
+        case ast.Call(func=function, args=sizes) if _function_name(function) in SOURCES:
+            return SOURCES[_function_name(function)].format(", ".join(map(ast.unparse, sizes)))
+        case ast.Subscript(value=ast.Name(id=name), slice=sizes) if name in SOURCES:
+            return SOURCES[name].format(ast.unparse(sizes).strip("()"))
         case ast.Call(func=function, args=[first, *rest], keywords=keywords):
             if all(map(_is_last_axis, keywords)):
                 return f"{_chain(first, shapes)} -> {_step(_function_name(function), rest, shapes)}"

@@ -16,6 +16,7 @@ from xg.diagnostics.terminal import SLIP, similar
 from xg.syntax import errors
 from xg.syntax.error_token import Repair, Stop
 from xg.syntax.formulas import (
+    SOURCES,
     as_chain,
     as_expression,
     as_guard,
@@ -99,16 +100,8 @@ def _range(_: Stop, found: Groups) -> str:
     return f"slice[{axis}]({start or 0}, {last})"
 
 
-_DRAWN: Final = {
-    **dict.fromkeys(("randn", "normal", "noise"), "normal[{}](1)"),
-    **dict.fromkeys(("rand", "uniform"), "uniform[{}](0, 1)"),
-    **dict.fromkeys(("zeros", "fill"), "fill[{}](0)"),
-    "ones": "fill[{}](1)",
-}
-
-
 def _source(_: Stop, found: Groups) -> str:
-    return _DRAWN[found["name"]].format(found["axes"])
+    return SOURCES[found["name"]].format(found["axes"])
 
 
 def _added_to(stop: Stop, found: Groups) -> str:
@@ -280,7 +273,7 @@ HINTS: Final = (
          "the first position and the one after the last are two numbers",
          _range),
     Hint("chain", "normal[B, D] -> tanh : y",
-         rf"^(?P<name>{'|'.join(_DRAWN)})\[(?P<axes>[^\]]*)\] ‸(?!\()",
+         rf"^(?P<name>{'|'.join(SOURCES)})\[(?P<axes>[^\]]*)\] ‸(?!\()",
          "the numbers of a source go in parentheses after its axes", _source),
     Hint("chain", "x[:, None] : y [B, N, D]",
          r"(?:(?P<attached><[-=]) |^)<name>\[[^\[\]]*(?:None|newaxis)[^\[\]]*\] "

@@ -45,7 +45,7 @@ def functions(kernels: Kernels) -> dict[str, Any]:
 
 
 def _is_of_the_compiler(node: ast.stmt) -> bool:
-    """Whether a statement imports something of xg, or stands for what only modules have."""
+    """Whether a statement imports something of xg, or is what only modules have."""
     match node:
         case ast.ImportFrom(module=str(module)):
             return module.startswith("xg")
