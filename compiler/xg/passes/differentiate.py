@@ -247,9 +247,11 @@ class _Reverse:
         names = [name for name, value in operands.items() if value in self.active]
         if names and node.op.pullback:
             found = node.op.pullback(node.attrs), operands, self._cotangents(visible, node.span)
-            for name, part in pull_back(
-                *found, names, lambda term, args: self._use(term, args, node)
-            ):
+
+            def use(term: Term, args: Sequence[Value]) -> Value:
+                return self._emit(_operator(term), args, term.attrs, node.span, node)[0]
+
+            for name, part in pull_back(*found, names, use):
                 self._contribute(operands[name], part)
         elif names:
             self._adjoint(node, operands, names)
