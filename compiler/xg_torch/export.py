@@ -227,10 +227,6 @@ def _session(data: bytes) -> Any:  # noqa: ANN401 - of a package that need not b
         ) from error
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
-
 SMALLEST: Final = 1e-6  # difference that is worth a number: below are the roundings of float32
 TOLERANCE: Final = 1e-4  # of float32, as a part of the largest number of an output
 

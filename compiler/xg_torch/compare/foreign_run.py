@@ -606,10 +606,6 @@ def cotangents_of(program: Program, names: list[str], seed: int) -> Arrays:
 # A run of a torch module with hooks on everything that it calls: tensors, and their gradients.
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
-
 def parameters(module: nn.Module) -> dict[str, Tensor]:
     """Every parameter under each of its names."""
     return dict(module.named_parameters(remove_duplicate=False))

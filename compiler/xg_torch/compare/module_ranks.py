@@ -325,10 +325,6 @@ def results_on_rank(call: RankCall, run: HookedRun) -> dict[str, int]:
 # run.
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
-
 def stages_of(project: Project, options: Namespace) -> Program | None:
     """The pipeline of a plan, one stage to a rank; None for a plan without stages.
 

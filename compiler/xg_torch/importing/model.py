@@ -462,9 +462,6 @@ def _silence() -> Generator[None]:
 # the folder is never run, and weights that are pickles are refused.
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
-
 CONFIG: Final = "config.json"
 ROWS: Final = 2  # of the example: axes that differ have different lengths
 LENGTH: Final = 7

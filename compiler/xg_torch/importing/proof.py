@@ -319,9 +319,6 @@ def _dtype(number: int) -> Any:  # noqa: ANN401 - a torch.dtype
     return integers.get(number, torch.float64)
 
 
-# pyright: reportUnknownMemberType=false
-
-
 @dataclass(frozen=True)
 class ModelComparison:
     """The compared outputs, the largest difference, and the largest possible one.
