@@ -24,13 +24,14 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count(), metavar="N")
     options = parser.parse_args()
     gc.set_threshold(200_000, 50, 10)  # pages are millions of objects, and little garbage
-    wrong = build_site(ROOT, options.out, options.only, options.processes)
+    out = options.out.resolve()  # Sphinx reads paths from its own folder
+    wrong = build_site(ROOT, out, options.only, options.processes)
     if options.only is None:
-        _add_runtime(options.out)
+        _add_runtime(out)
     for line in wrong:
         sys.stderr.write(f"{line}\n")
     if not wrong:
-        sys.stdout.write(f"{options.out / 'index.html'}\n")
+        sys.stdout.write(f"{out / 'index.html'}\n")
     return int(bool(wrong))
 
 

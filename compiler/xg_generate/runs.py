@@ -114,8 +114,8 @@ def refuse_other_than_text(program: Program) -> None:
         return
     listed = ", ".join(f"{value.name} {main.types[value]}" for value in main.inputs) or "no input"
     raise InputError(
-        f"{main.block} does not go on with a text: it takes {listed}, and no token ids; a block "
-        "that does takes ids [B, S] in V, and gives logits [B, S, V]"
+        f"{main.block} cannot continue a text: it takes {listed}, but no token ids; a block "
+        "that can takes ids [B, S] in V, and gives logits [B, S, V]"
     )
 
 
@@ -127,14 +127,23 @@ def token_model(program: Program, step: Program, window: int | None, tokens: int
     (logits,) = graph.outputs
     if len(graph.inputs) != 1 or not types or len(types[0].shape) != 2:
         listed = ", ".join(f"{value.name} {graph.types[value]}" for value in graph.inputs)
-        raise InputError(f"{main.block} does not go on with one text [B, S]: it takes {listed}")
+        raise InputError(
+            f"{main.block} cannot continue a text: it must take one input of ids [B, S], and "
+            f"takes {listed}"
+        )
     range_ = types[0].range
     if range_ is None or graph.types[logits].shape != (*types[0].shape, range_):
-        raise InputError(f"{main.block} does not give the logits of next tokens")
+        raise InputError(
+            f"{main.block} must give logits [B, S, V] of the next tokens; it gives "
+            f"{graph.types[logits]}"
+        )
     numbers = program.graphs.main.sizes.bind(program.graphs.numbers)
     held = range_.evaluate(numbers)
     if held < tokens:
-        raise InputError(f"{main.block} knows {held} tokens, and the tokenizer has {tokens}")
+        raise InputError(
+            f"{main.block} knows {held} tokens, but the tokenizer has {tokens}: use the "
+            "tokenizer of the model, or --set the number of its tokens"
+        )
     batch, length = types[0].shape
     others = {
         str(value.name): _blank(value, main.types[value].shape, batch, length, numbers)
@@ -177,7 +186,7 @@ def _blank(
     for dim in shape:
         is_known = all(name in numbers for name in dim.symbols())
         if dim != length and dim != batch and not is_known:
-            raise InputError(f"no size is set for {dim} of {value.name}")
+            raise InputError(f"{value.name} has no number for {dim}: --set {dim}=…")
         sizes.append(-1 if dim == length else 1 if dim == batch else dim.evaluate(numbers))
     return tuple(sizes)
 
@@ -236,7 +245,10 @@ class TrainingSetup:
     def sample(self, params: Arrays, options: Namespace) -> str:
         """A prompt and what the model makes of it."""
         if self.text is None:
-            raise InputError("a model of rows of arrays has no text to go on with")
+            raise InputError(
+                "this model was trained on rows of arrays, so it has no text to continue: "
+                "leave out --sample"
+            )
         text, window = self.text
         how = Sampling(options.temperature, seed=options.seed)
         writer = Writer(self.program, params, text.vocabulary, window)
@@ -358,7 +370,9 @@ class TrainedModel:
         """Read a trained model; raises CheckpointError, InputError, DiagnosticError."""
         held = checkpoint.load(folder, previous=previous)
         if "vocabulary" not in held.facts:
-            raise InputError(f"{folder} was not trained on text")
+            raise InputError(
+                f"{folder} was not trained on text: only a run on tokens can continue a text"
+            )
         program = trained_program(folder, diagram, held)
         window = held.facts["data"]["window"]
         return cls(program, held.params, window, _vocabulary(folder, held.facts["vocabulary"]))

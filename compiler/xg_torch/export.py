@@ -64,7 +64,8 @@ def refuse_ending(out: Path) -> None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if out.suffix == ".onnx" and missing:
         raise InputError(
-            f"{out} needs {' and '.join(missing)}: pip install 'xg[onnx]'; a .pt2 needs torch alone"
+            f"{out} needs {' and '.join(missing)}: pip install 'xg[onnx]', or export to a "
+            ".pt2, which only needs torch"
         )
 
 
@@ -222,7 +223,7 @@ def _session(data: bytes) -> Any:  # noqa: ANN401 - of a package that need not b
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented as error:
         node = re.search(r"for (\w+)\(", str(error))
         raise InputError(
-            f"onnxruntime has no {node[1] if node else 'kernel'} for numbers that this file has: "
+            f"onnxruntime has no {node[1] if node else 'kernel'} for the types in this file: "
             "export to a .pt2"
         ) from error
 
@@ -313,8 +314,9 @@ class Export:
                 worst = max(worst, difference)
                 if not difference <= TOLERANCE:
                     raise InputError(
-                        f"{out} would have another {name} than the diagram, by {difference:.1e} of "
-                        "its largest number: nothing was written; please report the diagram"
+                        f"{out} would compute another {name} than the diagram, by "
+                        f"{difference:.1e} of its largest number, so nothing was written: "
+                        "please report the diagram"
                     )
         bound = 10.0 ** ceil(log10(max(worst, SMALLEST)))
         return f"outputs within {bound:.0e} of the diagram's in {counted(len(self.cases), 'case')}"
@@ -362,8 +364,8 @@ def _trace(
             if str(lengths[place]).isdigit():  # torch has settled on the length of the example
                 axis = shapes[name][place]
                 raise InputError(
-                    f"{name} has a free axis {axis}, and the file would have one length for it: "
-                    f"steps along it are written out one by one. --set {axis}=… says how many"
+                    f"{name} has an axis {axis} without a number, and steps along it are "
+                    f"written out one by one: --set {axis}=… says how many"
                 )
     return traced
 

@@ -51,11 +51,11 @@ def loss_of(program: IRProgram, wanted: str | None = None) -> str:
     if chosen in names:
         return chosen
     if wanted is None and names:
-        raise InputError(f"--loss must name an output to minimize: {', '.join(names)}")
+        raise InputError(f"--loss must name an output to minimize: choose {', '.join(names)}")
     outputs = ", ".join(main.output_names)
     if wanted is not None:
         lacking = f"{wanted} is no output of {main.block} that is a single float"
-        raise InputError(f"{lacking}: its outputs are {outputs}")
+        raise InputError(f"{lacking}: it gives {outputs}")
     raise InputError(
         f"{main.block} gives no loss to train on: its outputs are {outputs}; a loss is an output "
         "without axes, such as `loss []` of a chain that ends in `-> MSE<-t : loss`"
@@ -91,8 +91,8 @@ def split_of(program: IRProgram, loss: str, rows: frozenset[str], count: int) ->
                 is_mean = step.attrs["reduction"] == "mean"
                 return Split(count, rows, is_mean, str(targets.name), ignored(program, targets))
     raise InputError(
-        f"--accumulate needs a loss that compares outputs with targets: {loss} of {main.block} "
-        "is something else"
+        "--accumulate needs a loss of an operator such as MSE or CE with targets of the "
+        f"batch, and {loss} of {main.block} is none: leave it out"
     )
 
 
@@ -162,7 +162,9 @@ def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
     if options.data is None:
         inputs = ", ".join(str(value.name) for value in draft.graphs.main.inputs)
         block = draft.graphs.main.block
-        raise InputError(f"{block} is not trained on text: --data names an .npz with {inputs}")
+        raise InputError(
+            f"{block} does not train on text: name an .npz file with {inputs} by --data"
+        )
     return _of_rows(project, draft, options)
 
 
@@ -179,13 +181,15 @@ def _has_rows(options: Namespace, draft: Program) -> bool:
             "--sample": options.sample,
         }
         for word in (word for word, value in of_text.items() if value):
-            raise InputError(f"{word} is of tokens, and {options.data} has rows of {inputs[0]}")
+            raise InputError(
+                f"{word} is for tokens, but {options.data} has rows of {inputs[0]}: leave it out"
+            )
         return True
     if TOKENS in there:
         return False
     raise InputError(
-        f"{options.data} has the columns {', '.join(there)}: rows need {', '.join(inputs)}, "
-        f"and tokens {TOKENS}"
+        f"{options.data} must have the columns {', '.join(inputs)}, or {TOKENS} for text; "
+        f"found {', '.join(there)}"
     )
 
 
@@ -204,8 +208,8 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     held = _number(program, task.vocabulary)
     if held < text.vocabulary.size:
         raise InputError(
-            f"the text has {text.vocabulary.size} kinds of tokens, and {task.ids} takes {held}: "
-            f"--set {task.vocabulary}={text.vocabulary.size} makes room"
+            f"the text has {text.vocabulary.size} kinds of tokens, but {task.ids} takes "
+            f"{held}: --set {task.vocabulary}={text.vocabulary.size} makes room"
         )
     names = (task.ids, task.targets)
     source = TextSource(text, options.batch, window, options.seed, names)
@@ -224,8 +228,8 @@ def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corp
         return corpus.load(options.data, tokenizer or options.level)
     if tokenizer is None and size is None:
         raise InputError(
-            f"{task.vocabulary} has no number: --set {task.vocabulary}=50257 says how many tokens "
-            "there are, or --tokenizer"
+            f"{task.vocabulary} has no number: write --tokenizer, or set the number of "
+            f"tokens, such as --set {task.vocabulary}=50257"
         )
     vocabulary = tokenizer or IdVocabulary(size or 0)
     if options.sample:
@@ -254,7 +258,10 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSe
         str(value.name) for value in main.inputs if main.types[value].shape[:1] == first
     )
     if not first:
-        raise InputError(f"{main.inputs[0].name} has no axis of rows to draw from")
+        raise InputError(
+            f"{main.inputs[0].name} needs an axis of rows, such as B, to draw batches from: "
+            "it is a scalar"
+        )
     held = len(rows[str(main.inputs[0].name)]) // HELD
     source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
     loss = loss_of(program.graphs, options.loss)

@@ -59,9 +59,14 @@ def train_on_ranks(
     """Train in a folder; raises DiagnosticError and XgRuntimeError."""
     ranks = Ranks.of(what.trained_program, options)
     if what.trained_program.stages and options.sample:
-        raise InputError("no stage has a whole model: leave out --sample, and xg generate the run")
+        raise InputError(
+            "--sample needs the whole model, and each rank has a stage: leave it out, and "
+            "use xg generate on the run"
+        )
     if options.pipeline_schedule and not what.trained_program.stages:
-        raise InputError("--pipeline-schedule is of a pipeline, and the plan has none")
+        raise InputError(
+            "--pipeline-schedule needs a plan with stages, and this plan has none: leave it out"
+        )
     _check_turns(what)
     if ranks is None:
         return _result(_train(what, options, folder, console, SINGLE_DEVICE), leads=True)
@@ -83,8 +88,8 @@ def _check_turns(what: TrainingSetup) -> None:
         axis, ranks = next(iter(program.mesh.items()))
         if not fits(ranks, what.parts, len(program.stages) // ranks):
             raise InputError(
-                f"--accumulate {what.parts}: if ranks have several stages, microbatches "
-                f"run in groups of {axis} = {ranks}"
+                f"--accumulate must be a multiple of {axis} = {ranks} if ranks have several "
+                f"stages; found {what.parts}"
             )
 
 
@@ -218,7 +223,9 @@ def _on_processes(
 ) -> TrainingResult:
     """Start a process for each rank; each reads its words and the data again."""
     if options.file == "-":
-        raise InputError("ranks that are processes read the file themselves: give it a name")
+        raise InputError(
+            "ranks that are processes read the diagram themselves: name a file instead of -"
+        )
     facts = agreed_facts(what, options)
     order: dict[str, Any] = {"words": options.words, "facts": facts}
     told = ranks.do(TASK, order, {}, aloud=True)[0].facts

@@ -21,7 +21,7 @@ def train(options: dict[str, Any], arrays: Arrays) -> Answer:
     folder = folder_of(words)
     what = training_setup(words)
     if agreed_facts(what, words) != options["facts"]:
-        raise InputError(f"{words.file} has changed while ranks were started")
+        raise InputError(f"{words.file} changed while the ranks started: run the command again")
     try:
         learned = train_in_folder(what, words, folder, Console(words.color))
     except NonFiniteError as error:

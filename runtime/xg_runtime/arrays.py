@@ -53,7 +53,9 @@ def read(path: Path) -> Arrays:
     except TooLarge as bomb:
         raise FileError(f"cannot read {path}: {bomb}") from None
     except _DAMAGE as error:
-        raise FileError(f"cannot read {path}: it is damaged or not what its name says") from error
+        raise FileError(
+            f"cannot read {path}: the file is damaged, or not of the kind that its name says"
+        ) from error
 
 
 def write(path: Path, arrays: Arrays) -> None:
@@ -69,14 +71,16 @@ def pack(path: Path, arrays: Arrays) -> bytes:
     if path.suffix == ".npz":
         return _pack_npz(arrays)
     if len(arrays) != 1:
-        raise FileError(f"cannot write {path}: .npy holds one array, here are {len(arrays)}")
+        raise FileError(
+            f"cannot write {path}: a .npy file holds one array; found {len(arrays)}, so use .npz"
+        )
     return _pack_npy(next(iter(arrays.values())))
 
 
 def check_ending(path: Path) -> None:
     """Raise FileError for a file that no arrays could be kept in."""
     if path.suffix not in ENDINGS:
-        raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")
+        raise FileError(f"{path}: a file of arrays must end in {', '.join(ENDINGS)}")
 
 
 def _pack_npy(array: Array) -> bytes:

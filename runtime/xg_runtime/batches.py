@@ -65,7 +65,7 @@ class TextSource:
         """Refuse a window that the text cannot fill."""
         if len(self.corpus.train) <= self.window:
             raise InputError(
-                f"a window of {self.window} tokens needs a longer text: "
+                f"a window of {self.window} tokens needs a longer text: only "
                 f"{len(self.corpus.train)} tokens are there to train on"
             )
 
@@ -128,9 +128,12 @@ class ArraySource:
         """Refuse arrays of different length, and too few rows."""
         lengths = {len(self.arrays[name]) for name in sorted(self.batched)}
         if len(lengths) != 1:
-            raise InputError(f"{', '.join(sorted(self.batched))} differ in how many rows they have")
+            raise InputError(
+                f"{', '.join(sorted(self.batched))} must have the same number of rows; found "
+                f"{', '.join(map(str, sorted(lengths)))}"
+            )
         if self._rows < 1:
-            raise InputError(f"no rows are left to train on: {self.held} are held for validation")
+            raise InputError(f"no rows are left to train on: validation takes {self.held}")
 
     @property
     def items(self) -> int:

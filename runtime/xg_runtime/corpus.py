@@ -47,7 +47,7 @@ def load(path: Path | None, tokens: Level | Vocabulary = "byte", validation: flo
 def corpus_of(text: bytes, tokens: Level | Vocabulary = "byte", validation: float = 0.1) -> Corpus:
     """Return the corpus of a text in memory, in tokens of a level or of a given vocabulary."""
     if not text:
-        raise InputError("the text to train on is empty")
+        raise InputError("the text to train on is empty: name a file that has some")
     vocabulary = vocabulary_of(text, tokens) if isinstance(tokens, str) else tokens
     return split(vocabulary.encode(text), vocabulary, hashlib.sha256(text).hexdigest(), validation)
 
@@ -63,7 +63,9 @@ def default_text() -> bytes:
     try:
         topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
     except ImportError as error:
-        raise FileError("this Python lacks pydoc_data: name a text to train on") from error
+        raise FileError(
+            "this Python lacks pydoc_data, the default text: name a text to train on"
+        ) from error
     return "\n".join(topics[name] for name in sorted(topics)).encode()
 
 

@@ -33,7 +33,9 @@ def stack_columns(path: Path, names: Iterable[str]) -> Arrays:
     for name, rows in read(path, names).items():
         shapes = {row.shape for row in rows}
         if len(shapes) != 1:
-            raise InputError(f"the rows of {name} in {path} have {len(shapes)} different shapes")
+            raise InputError(
+                f"the rows of {name} in {path} must have one shape; found {len(shapes)}"
+            )
         found[name] = np.stack(rows)
     return found
 
@@ -43,7 +45,7 @@ def joined(path: Path, name: str) -> Array:
     rows = read(path, [name])[name]
     tokens = np.concatenate([np.ravel(row) for row in rows]) if rows else np.zeros(0)
     if not np.issubdtype(tokens.dtype, np.integer):
-        raise InputError(f"{name} in {path} holds no tokens")
+        raise InputError(f"{name} in {path} must hold integers, the tokens; found {tokens.dtype}")
     return tokens
 
 
@@ -59,8 +61,10 @@ def _dataset(path: Path) -> Any:  # noqa: ANN401 - datasets has no types
         data: Any = package.load_from_disk(str(path))
     except Exception as error:  # datasets, pyarrow and fsspec have errors of their own
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path} is no dataset that was saved to disk: {reason}") from error
+        raise InputError(
+            f"{path} is no folder that `save_to_disk` of datasets wrote: {reason}"
+        ) from error
     if isinstance(data, dict):
         parts = ", ".join(f"{path}/{name}" for name in cast("dict[str, Any]", data))
-        raise InputError(f"{path} has several datasets: --data names one, of {parts}")
+        raise InputError(f"{path} has several datasets: name one of them with --data, {parts}")
     return data

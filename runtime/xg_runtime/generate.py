@@ -118,7 +118,7 @@ def generate(
     Raises InputError for an empty prompt, NonFiniteError when the logits are not numbers.
     """
     if len(prompt) == 0:
-        raise InputError("a prompt needs at least one token")
+        raise InputError("a prompt needs at least one token: found none")
     new = prompt
     for place in range(len(prompt), len(prompt) + length):
         logits = reader.read(new)[: reader.model.tokens].astype(np.float64)

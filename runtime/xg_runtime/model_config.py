@@ -88,8 +88,8 @@ def _check_fixed_keys(fixed: Mapping[str, object], config: Json, source: str) ->
         held = _at(config, key)
         if held is not None and not _matches(held, drawn):
             raise InputError(
-                f"{source} says {key} = {json.dumps(held)}: the diagram is true for "
-                f"{json.dumps(drawn)} only"
+                f"{source} has {key} = {json.dumps(held)}, but the diagram is only right for "
+                f"{json.dumps(drawn)}"
             )
 
 
@@ -158,7 +158,9 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
         if name in settings and (way.when is None or _chosen(way.when, settings)):
             for key, told in _as_json(name, settings[name], _in_choice(way, settings)).items():
                 if _at(result, key) not in (None, told):
-                    raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
+                    raise InputError(
+                        f"config.json has one {key}, so it cannot also hold {name} = {told}"
+                    )
                 _put(result, key, told)
     _refuse_contradictions(keys, settings, result)
     _check_limits(keys, settings, "config.json")
@@ -172,7 +174,9 @@ def _refuse_contradictions(keys: ConfigKeys, settings: Mapping[str, object], sai
             word = _setting(way, said, "config.json")
             if word != settings[name]:
                 values = ", ".join(f"{key} = {_at(said, key)}" for key in way.keys)
-                raise InputError(f"config.json says {values}, which is {name} = {word}")
+                raise InputError(
+                    f"config.json has {values}, which means {name} = {word}, not {settings[name]}"
+                )
 
 
 def _in_choice(way: ConfigPath, settings: Mapping[str, object]) -> ConfigPath:
@@ -207,7 +211,10 @@ def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
     if not held and way.yarn:
         return _attention_factor(config, way.yarn, source)
     if not way.training and not _agree(held):
-        raise InputError(f"{source}: {' and '.join(held)} differ, the diagram has one of them")
+        raise InputError(
+            f"{source}: {' and '.join(held)} must be equal, because the diagram has one "
+            "number for them"
+        )
     for key, value in held.items():
         if way.words is None:
             return _number(value, key, source)
@@ -216,7 +223,7 @@ def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
         text = NUMBER if is_number and NUMBER in way.words else text
         if text not in way.words:
             words = ", ".join(way.words)
-            raise InputError(f"{source} says {key} = {text}: the diagram knows {words}")
+            raise InputError(f"{source} has {key} = {text}, but the diagram knows {words}")
         return way.words[text]
     return None
 
@@ -270,7 +277,9 @@ def _as_json(name: str, setting: object, way: ConfigPath) -> Json:
     texts = [text for text, word in way.words.items() if word == setting]
     if not texts:
         known, keys = ", ".join(dict.fromkeys(way.words.values())), " and ".join(way.keys)
-        raise InputError(f"config.json cannot say {name} = {setting} by {keys}: it knows {known}")
+        raise InputError(
+            f"config.json cannot hold {name} = {setting} under {keys}: it can hold {known}"
+        )
     said: list[object] = [JSON.get(text, text) for text in texts if text not in WORDS]
     return dict.fromkeys(way.keys, said[0]) if said else {}
 

@@ -168,10 +168,10 @@ def read(path: Path) -> Names:
         return _names(path, tomllib.loads(files.read(path).decode()))
     except RecursionError:
         raise InputError(
-            f"{path} is no file of names: its brackets are nested too deeply"
+            f"{path} is not a file of names: its brackets are nested too deeply"
         ) from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is no file of names: {error}") from error
+        raise InputError(f"{path} is not a file of names: {error}") from error
 
 
 def _names(path: Path, found: dict[str, Any]) -> Names:

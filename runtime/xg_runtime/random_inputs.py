@@ -57,7 +57,7 @@ def _random_array(want: Expected, shape: tuple[int, ...], key: int, dtype: DType
 def _shape(name: str, want: Expected, sizes: Mapping[str, int]) -> tuple[int, ...]:
     missing = [axis for axis in want.axes if isinstance(axis, str) and axis not in sizes]
     if missing:
-        raise InputError(f"{name} {want}: {missing[0]} has no size")
+        raise InputError(f"{name} {want} has no number for {missing[0]}: give that size")
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in want.axes)
 
 

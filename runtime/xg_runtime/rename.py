@@ -123,9 +123,11 @@ def lines_for(
     for name in params:
         if named[name] != 1:
             how = f"{named[name]} times" if named[name] else "nowhere"
-            raise InputError(f"{names.source} names {name} of {block} {how}: once is right")
+            raise InputError(f"{names.source} must name {name} of {block} once; it names it {how}")
     for name in named.keys() - set(params):
-        raise InputError(f"{names.source} names {name}, which {block} does not have")
+        raise InputError(
+            f"{names.source} names {name}, which {block} does not have: remove the line"
+        )
     return lines
 
 

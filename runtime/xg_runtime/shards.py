@@ -47,7 +47,7 @@ def find(path: Path) -> list[Path]:
         return [path]
     found = sorted(each for each in path.parent.glob(path.name) if each.is_file())
     if not found:
-        raise InputError(f"no file is called {path}")
+        raise InputError(f"there is no file {path}")
     return found
 
 
@@ -69,7 +69,7 @@ def read(paths: Sequence[Path], type_: TokenType | None, size: int) -> Shards:
     widths = {part.dtype.name: path for part, path in zip(parts, paths, strict=True)}
     if len(widths) > 1:
         others = ", ".join(f"{path.name} {width}" for width, path in widths.items())
-        raise InputError(f"shards of one text have one type: {others}")
+        raise InputError(f"shards of one text must have one type of token; found {others}")
     return Shards(np.concatenate(parts), sha256.hexdigest())
 
 
@@ -79,18 +79,24 @@ def _tokens(path: Path, content: Array, type_: TokenType | None) -> Array:
     known = _KNOWN.get((int(head[0]), int(head[1])))
     if known is None and type_ is None:
         raise InputError(
-            f"{path.name} does not say how wide its tokens are: --token-type uint16, or uint32"
+            f"{path.name} does not say how wide its tokens are: write --token-type uint16, or "
+            "uint32"
         )
     if known and type_ not in (None, known):
-        raise InputError(f"the header of {path.name} says {known}, and --token-type {type_}")
+        raise InputError(
+            f"the header of {path.name} says {known}, not {type_}: leave out --token-type"
+        )
     body = content[4 * _HEADER :] if known else content
     kind = np.dtype(_LITTLE[known or type_ or "uint16"])
     if len(body) % kind.itemsize:
-        raise InputError(f"{path.name} has {len(body):,} bytes, which {kind.name} does not divide")
+        raise InputError(
+            f"{path.name} must hold whole tokens of {kind.itemsize} bytes; found "
+            f"{len(body):,} bytes"
+        )
     ids: Array = body.view(kind)
     if known and len(ids) != int(head[2]):
         said = f"the header of {path.name} says {int(head[2]):,} tokens"
-        raise InputError(f"{said}, and it has {len(ids):,}")
+        raise InputError(f"{said}, but it has {len(ids):,}: the file is cut off or damaged")
     return ids
 
 
@@ -99,10 +105,10 @@ def check_vocabulary(source: str, ids: Array, size: int) -> None:
     if not len(ids):
         raise InputError(f"{source} has no tokens")
     if ids.min() < 0:
-        raise InputError(f"{source} has the token {ids.min()}, and none is below 0")
+        raise InputError(f"{source} has the token {ids.min()}: tokens must be 0 or more")
     place = int(ids.argmax())
     if ids[place] >= size:
         raise InputError(
-            f"{source} has the token {ids[place]:,} at place {place:,}, and the vocabulary ends "
-            f"with {size - 1:,}: it is of another one, or its tokens are of another type"
+            f"{source} has the token {ids[place]:,} at place {place:,}, but the vocabulary "
+            f"ends with {size - 1:,}: set the number of tokens, or check --token-type"
         )

@@ -49,7 +49,9 @@ class Split:
         """The rows of one array, in equal parts."""
         array = batch[name]
         if len(array) % self.count:
-            raise InputError(f"a batch of {len(array)} rows has no {self.count} equal parts")
+            raise InputError(
+                f"a batch of {len(array)} rows cannot be split into {self.count} equal parts"
+            )
         return list(np.split(array, self.count))
 
     def _weight(self, part: Arrays) -> float:

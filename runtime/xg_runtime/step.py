@@ -231,7 +231,7 @@ def loss_in(outputs: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - an 
         raise InputError(f"the program has no output {name}; it has {', '.join(outputs)}")
     shape = list(outputs[name].shape)
     if shape:
-        raise InputError(f"{name} has shape {shape}, a loss has none")
+        raise InputError(f"the loss {name} must be a scalar; found the shape {shape}")
     return outputs[name]
 
 

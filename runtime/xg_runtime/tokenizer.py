@@ -28,7 +28,7 @@ def ends(folder: Path) -> tuple[int, ...]:
                 config: Any = json.loads(files.read(folder / name))
                 end = config.get("eos_token_id")
             except (ValueError, AttributeError, RecursionError) as error:
-                raise InputError(f"{folder / name} is no JSON of a model") from error
+                raise InputError(f"{folder / name} must hold a JSON object") from error
             if end is not None:
                 tokens = cast("list[int]", end if isinstance(end, list) else [end])
                 return tuple(map(int, tokens))
@@ -57,7 +57,7 @@ class Tokenizer:
             inner: Any = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # tokenizers raises Exception itself
             reason = str(error).splitlines()[0]
-            raise InputError(f"{path} is no tokenizer.json: {reason}") from error
+            raise InputError(f"{path} is not a tokenizer.json: {reason}") from error
         return cls(str(path), inner)
 
     @property

@@ -77,7 +77,10 @@ class CharVocabulary:
         ids = np.minimum(np.searchsorted(array, points), self.size - 1)
         unknown = points[array[ids] != points]
         if unknown.size:
-            raise InputError(f"the character {chr(unknown[0])!a} is not in the training text")
+            raise InputError(
+                f"the model has no character {chr(unknown[0])!a}: use characters of the "
+                "training text"
+            )
         return ids.astype(np.min_scalar_type(self.size - 1))
 
     def decode(self, ids: Array) -> str:
@@ -104,8 +107,8 @@ class IdVocabulary:
         wrong = [word for word in words if not self._has(word)]
         if wrong:
             raise InputError(
-                f"{wrong[0][:_DIGITS]!a} is no token: without a tokenizer a text is numbers "
-                f"up to {self.size - 1}, such as '12 7'"
+                f"without a tokenizer, a text is numbers up to {self.size - 1}, such as '12 "
+                f"7'; found {wrong[0][:_DIGITS]!a}"
             )
         return np.array([int(word) for word in words], np.int64)
 

@@ -80,7 +80,7 @@ def write_params(
     else:
         types = {name: tensor_pieces.element_type(array, dtype) for name, array in params.items()}
         if tensorfile.BFLOAT16 in types.values():
-            raise FileError(f"cannot write {path}: only .safetensors files have bfloat16")
+            raise FileError(f"cannot write bfloat16 to {path}: name a .safetensors file")
         made = {name: tensor_pieces.whole(array) for name, array in params.items()}
         arrays.write(path, {n: tensor_pieces.convert_dtype(a, types[n]) for n, a in made.items()})
 
@@ -143,7 +143,9 @@ def _one_file(path: Path) -> Arrays:
     if path.suffix in (".npz", ".npy"):
         return arrays.read(path)
     if path.exists() and path.suffix != ".safetensors":
-        raise FileError(f"{path}: weights are a .safetensors file, its index, a folder, or an .npz")
+        raise FileError(
+            f"{path}: weights must be a .safetensors file, its index, a folder, or an .npz"
+        )
     try:
         with files.file_errors("read"):
             files.refuse_special(path)
@@ -245,4 +247,6 @@ def _check_no_weights(folder: Path, contents: Mapping[str, files.Content]) -> No
     there = [file.name for file in folder.glob("*")] if folder.is_dir() else []
     held = sorted(name for name in there if name.endswith(".safetensors") or name in contents)
     if held:
-        raise FileError(f"cannot write weights to {folder}: {held[0]} is there already")
+        raise FileError(
+            f"cannot write weights to {folder}: it has {held[0]} already, so choose another folder"
+        )

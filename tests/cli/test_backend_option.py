@@ -197,7 +197,7 @@ def test_the_code_of_any_block(xg: Xg, folder: Path) -> None:
         (["train", MODEL, *LEARNING, "--dtype", "bfloat16"], 2, "invalid choice: 'bfloat16'"),
         (["train", "tiny.xg", *LEARNING, "--backend", "theano"], 2, "invalid choice: 'theano'"),
         (["generate", "nothing", "--backend", "torch"], 5, "cannot read nothing"),
-        (["generate", "tiny.xg", "--backend", "torch"], 1, "does not go on with a text"),
+        (["generate", "tiny.xg", "--backend", "torch"], 1, "cannot continue a text"),
         (["generate", MODEL, "--backend", "torch"], 2, "--weights"),
         (["demo", "nothing"], 5, "cannot read"),
     ],

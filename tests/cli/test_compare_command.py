@@ -111,11 +111,11 @@ def test_a_module_in_a_test() -> None:
     ("words", "message"),
     [
         ((), "name what to compare with: --module MODULE:BUILD"),
-        (("--module", "nothing"), "should be MODULE:BUILD"),
+        (("--module", "nothing"), "--against takes MODULE:BUILD"),
         (("--module", "nothing:build"), "there is no module nothing"),
         (("--module", "nothing.py:build"), "there is no file nothing.py"),
         (("--module", "bad.py:nothing"), "bad.py has no nothing"),
-        (("--module", "bad.py:build"), "bad.py:build gives no torch.nn.Module, but 1"),
+        (("--module", "bad.py:build"), "bad.py:build must return a torch.nn.Module; found 1"),
         (("--module", "bad.py:fails"), "cannot be built: ZeroDivisionError: division by zero"),
         (("--module", "bad.py:other"), "the module has names of its own, such as bias"),
         (
@@ -124,7 +124,7 @@ def test_a_module_in_a_test() -> None:
         ),
         (
             ("--module", "bad.py:shape"),
-            "the module gives [4, 3], and the diagram Y [4, 5]",
+            "it returns [4, 3], and the diagram has Y [4, 5]",
         ),
     ],
 )

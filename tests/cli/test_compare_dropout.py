@@ -56,11 +56,14 @@ def test_another_part_is_refused_with_both(xg: Xg) -> None:
 def test_what_takes_no_mask_is_refused(xg: Xg) -> None:
     said = compared(xg, "inside", "--dropout", 3)
     assert said.code == 1
-    assert "the module drops inside of scaled_dot_product_attention, which takes no" in said.err
+    assert "the module drops inside scaled_dot_product_attention, where xg cannot" in said.err
 
 
 def test_a_diagram_without_dropout_has_no_masks(xg: Xg, folder: Path) -> None:
     text = (DIAGRAMS / "models" / "transformer.xg").read_text(encoding="utf-8")
     (folder / "dry.xg").write_text(text.replace("p = 0.1", "p = 0"), encoding="utf-8")
     said = xg("compare", "dry.xg", "--module", f"{MODELS}:right", *MAP, "--dropout", 3)
-    assert (said.code, said.err) == (1, "xg: --dropout: LM drops nothing\n")
+    assert (said.code, said.err) == (
+        1,
+        "xg: --dropout needs a DO in LM, and there is none: leave it out\n",
+    )

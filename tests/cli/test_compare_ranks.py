@@ -181,14 +181,15 @@ def test_what_cannot_be_compared_is_told(told: Told, whole: Arrays, xg: Xg, fold
     assert "TP of 4 (N_T = 4): --set N_T=" in told(ranks, "TP", "--set", "N_T=4").err
     assert "stages" in told(ranks, "PP").err
     words = ("compare", FILE, "--map", NAMES, *SIZES, "--against")
-    assert "is of 2 ranks: --plan says how they cut" in xg(*words, "ranks").err
+    assert "has the arrays of 2 ranks: name the plan" in xg(*words, "ranks").err
     assert (
-        "--plan is for arrays of several ranks" in xg(*words, "ranks/rank0.npz", "--plan", "TP").err
+        "--plan compares arrays of several ranks"
+        in xg(*words, "ranks/rank0.npz", "--plan", "TP").err
     )
     assert xg(*words, "ranks/rank*.npz", "--plan", "TP").code == 0
     (folder / "ranks" / "rank1.npz").rename(folder / "ranks" / "rank2.npz")
     said = xg(*words, "ranks", "--plan", "TP")
-    assert "from rank0.npz on, and has rank0.npz, rank2.npz" in said.err
+    assert "from rank0.npz on; found rank0.npz, rank2.npz" in said.err
     ranks[1]["d/layers.0.up.weight"] = np.zeros((3, 3))
     (folder / "ranks" / "rank2.npz").unlink()
     assert "d/layers.0.up.weight of rank 0 has the shape [20, 24]" in told(ranks).err

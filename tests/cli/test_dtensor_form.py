@@ -72,9 +72,9 @@ def test_an_input_has_the_keyword_of_a_file(xg: Xg, folder: Path) -> None:
     assert 'desired_input_kwarg_layouts={"x": Replicate()},' in text
     assert "desired_input_layouts" not in text
     own.write_text(f'{names}\n[keywords]\n"layers.*.attn" = "x"\n', encoding="utf-8")
-    assert "[keywords] names layers.*.attn, which holds no tensor" in xg(*words).err
+    assert "[keywords] names layers.*.attn, but no tensor" in xg(*words).err
     own.write_text(f'{names}\n[keywords]\n"layers.*.attention" = "a b"\n', encoding="utf-8")
-    assert "'a b' of layers.*.attention is no name of an argument" in xg(*words).err
+    assert "layers.*.attention must be the name of an argument; found 'a b'" in xg(*words).err
 
 
 def test_names_that_do_not_fit(xg: Xg, folder: Path) -> None:

@@ -57,7 +57,7 @@ def test_mistakes_of_the_file(xg: Xg, folder: Path) -> None:
     (folder / "huge.xg").write_text(huge, encoding="utf-8")
     said = xg("explain", "huge.xg")
     assert said.code == 1
-    assert "too large to work out" in said.err
+    assert "too large to show every number" in said.err
     said = xg("explain", "node_i")
     assert said.code == 1
     assert "computes one rank's part, and a page is about one device: `xg serve`" in said.err

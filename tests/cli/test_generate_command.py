@@ -46,7 +46,7 @@ def test_it_goes_on_with_a_prompt(xg: Xg, train: Train) -> None:
 def test_a_block_that_takes_no_ids_is_told_so_and_not_of_parameters(xg: Xg) -> None:
     said = xg("generate", "tiny.xg", "--prompt", "the")
     assert (said.code, said.out) == (1, "")
-    assert "Net does not go on with a text: it takes X [B, D], t [B], and no token ids" in said.err
+    assert "Net cannot continue a text: it takes X [B, D], t [B], but no token ids" in said.err
     assert "takes ids [B, S] in V, and gives logits [B, S, V]" in said.err
     assert "parameters" not in said.err
     said = xg("generate", "gpt2", "--prompt", "the")
@@ -122,7 +122,7 @@ def test_what_cannot_go_on(xg: Xg, train: Train, folder: Path) -> None:
     assert xg("generate", "run", "--prompt", "").code == 1
     said = xg("generate", "run", "--prompt", "Q")
     assert said.code == 1
-    assert "'Q' is not in the training text" in said.err
+    assert "no character 'Q'" in said.err
     assert xg("generate", "run", "--temperature", -1).code == 2
     assert xg("generate", "run", "--top-p", 0).code == 2
     assert xg("generate", "run", "--top-p", 1.5).code == 2

@@ -72,18 +72,18 @@ def test_a_token_by_its_name_ends_a_text(xg: Xg, model: Path) -> None:
 def test_bytes_need_no_tokenizer(xg: Xg, model: Path) -> None:
     said = xg(*words(model, "--tokenizer", "bytes"))
     assert said.code == 1
-    assert "LM knows 9 tokens, and the tokenizer has 256" in said.err
+    assert "LM knows 9 tokens, but the tokenizer has 256" in said.err
 
 
 def test_what_the_tokens_are_has_to_be_said(xg: Xg, model: Path) -> None:
     (model / "tokenizer.json").rename(model / "other.json")
     said = xg(*words(model))
     assert said.code == 1
-    assert "nothing says what the tokens are: --tokenizer names a tokenizer.json" in said.err
+    assert "generating text needs a tokenizer: name a tokenizer.json with --tokenizer" in said.err
     (model / "other.json").write_text("{}")
     said = xg(*words(model, "--tokenizer", model / "other.json"))
     assert said.code == 1
-    assert "other.json is no tokenizer.json" in said.err
+    assert "other.json is not a tokenizer.json" in said.err
     assert xg(*words(model, "--tokenizer", "nothing.json")).code == 5
 
 

@@ -237,7 +237,7 @@ def test_a_folder_that_holds_no_model_is_refused(
         ("tiny.xg -o out.xg", 1, "tiny.xg is not a torch.export program"),
         ("missing.pt2 -o out.xg", 5, "cannot read missing.pt2"),
         ("net.pt2 -o out.txt", 5, "must end in .xg"),
-        ("net.pt2 -o out.xg --params out.bin", 5, "files that end in"),
+        ("net.pt2 -o out.xg --params out.bin", 5, "a file of arrays must end in"),
         ("net.pt2", 2, "-o"),
     ],
 )

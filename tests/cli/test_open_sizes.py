@@ -59,7 +59,10 @@ def test_a_formula_is_solved_for_the_length_that_an_array_has(xg: Xg, files: Pat
 def test_a_length_that_no_size_gives_is_refused(xg: Xg, files: Path) -> None:
     said = xg("run", "halves.xg", "--inputs", "nine.npz", "-o", "out.npz")
     assert said.code == 1
-    assert said.err == "xg: nine.npz: X has shape [3, 9], expected [3, 2*T]: 9 is no 2*T\n"
+    assert (
+        said.err
+        == "xg: nine.npz: X must have shape [3, 2*T]; found [3, 9], and no T makes 2*T = 9\n"
+    )
     assert not (files / "out.npz").exists()
 
 
@@ -94,7 +97,10 @@ def test_edges_of_open_sizes_are_kept(xg: Xg, files: Path) -> None:
     assert said.err == "xg: wrong.npz: Y has shape [3, 9], expected [3, 10]\n"
     (files / "product.xg").write_text(text.replace("F", "D*T").replace(", D*T = D*T", ""))
     assert "no size is set for D" in xg(*words).err
-    assert "X has shape [3, 10], expected [3, D*T]: 10 is no D*T" in xg(*words, "--set", "D=3").err
+    assert (
+        "X must have shape [3, D*T]; found [3, 10], and no T makes D*T = 10"
+        in xg(*words, "--set", "D=3").err
+    )
     assert xg(*words, "--set", "D=2", "--keep", "H").code == 0
 
 

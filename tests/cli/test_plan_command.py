@@ -201,7 +201,7 @@ def test_impossible_requests_are_refused_with_the_nearest(
     [
         (("--write", "my plan"), "'my plan' is not a name for a plan"),
         (("--write", "plan"), "'plan' is not a name for a plan"),
-        (("--set", "N_T=4"), "the search chooses the sizes of the mesh: leave --set N_T out"),
+        (("--set", "N_T=4"), "but the search chooses the mesh: leave it out"),
         (("--ranks", "-4"), "argument --ranks: at least 1"),
     ],
 )
@@ -228,13 +228,13 @@ def test_one_device_is_no_plan(xg: Xg, net: Path) -> None:
     said = xg("plan", "net.xg", *words)
     assert said.out.startswith("Net on 1 rank of h100")
     assert "best: one device\n" in said.out
-    assert "one device is best: there is no plan to write" in said.err
+    assert "one device is the best choice, so there is no plan to write" in said.err
 
 
 def test_sizes_must_have_numbers(xg: Xg, net: Path) -> None:
     said = xg("plan", "net.xg", "--ranks", "2", "--memory", "1GB")
     assert said.code == 1
-    assert "a plan is chosen for sizes with numbers: --set B=…" in said.err
+    assert "the search needs a number for every size: --set B=…" in said.err
     assert xg("plan", "tiny.xg", "--ranks", "2", "--memory", "1GB").code == 1
 
 
@@ -245,7 +245,7 @@ def test_sizes_of_parameters_alone_must_have_numbers(xg: Xg, folder: Path) -> No
     words = ("plan", "table.xg", "--ranks", "2", "--memory", "1GB")
     said = xg(*words)
     assert (said.code, said.out) == (1, "")
-    assert said.err == "xg: a plan is chosen for sizes with numbers: --set D=…\n"
+    assert said.err == "xg: the search needs a number for every size: --set D=…\n"
     assert xg(*words, "--set", "D=8").err == ""
 
 

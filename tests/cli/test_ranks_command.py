@@ -160,10 +160,15 @@ def test_a_batch_in_parts_is_the_same_step(xg: Xg, folder: Path) -> None:
         assert said.code == 0, said.err
         assert distance(folder / "one", folder / name) < 1e-10
     said = xg(*words, "--out", "uneven", "--accumulate", 3)
-    assert (said.code, said.err) == (1, "xg: a batch of 4 rows has no 3 equal parts\n")
+    assert (said.code, said.err) == (
+        1,
+        "xg: a batch of 4 rows cannot be split into 3 equal parts\n",
+    )
     (folder / "net.xg").write_text(COUNTED.replace("<-t", "<-t -> tanh"), encoding="utf-8")
     said = xg(*words, "--out", "other", "--accumulate", 2)
-    assert (said.code, "--accumulate needs a loss that compares" in said.err) == (1, True), said.err
+    assert (said.code, "--accumulate needs a loss of an operator" in said.err) == (1, True), (
+        said.err
+    )
 
 
 def test_what_is_not_finite_on_one_rank_is_named_by_all(xg: Xg, text: Path) -> None:

@@ -50,7 +50,7 @@ def test_brackets_nested_deeply_are_no_file_of_names(xg: Xg, folder: Path) -> No
     words = ("--inputs", "in.npz", "--params", "published.npz", "--names", "deep.toml")
     said = xg("run", "tiny.xg", "-o", "out.npz", *words)
     assert said.code == 1
-    assert "deep.toml is no file of names: its brackets are nested too deeply" in said.err
+    assert "deep.toml is not a file of names: its brackets are nested too deeply" in said.err
     said = xg("cost", "tiny.xg", "--set", "B=2", "--hardware", "deep.toml")
     assert said.code == 1
     assert "deep.toml is not TOML: its brackets are nested too deeply" in said.err

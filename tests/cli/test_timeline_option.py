@@ -34,8 +34,11 @@ def test_every_pass_has_a_box_where_it_runs(xg: Xg, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--plan", "PP", "--timeline", "time.gif"), "time.gif: pictures end in .svg, .pdf, .png"),
-        (("--plan", "TP", "--timeline", "time.svg"), "--timeline is of a pipeline"),
+        (
+            ("--plan", "PP", "--timeline", "time.gif"),
+            "time.gif: a picture must end in .svg, .pdf, .png",
+        ),
+        (("--plan", "TP", "--timeline", "time.svg"), "--timeline needs stages"),
         (("--timeline", "time.svg"), "needs a pipeline: add --plan NAME"),
     ],
 )

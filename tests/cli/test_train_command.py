@@ -126,7 +126,7 @@ def test_what_cannot_be_trained(xg: Xg, folder: Path) -> None:
         said = xg("train", mha, *data)
         assert said.code == 1
         assert "MHA gives no loss to train on: its outputs are Y; a loss is an output" in said.err
-    assert "--data names an .npz with X, t" in xg("train", "tiny.xg").err
+    assert "name an .npz file with X, t by --data" in xg("train", "tiny.xg").err
 
 
 def test_the_loss_can_be_chosen(xg: Xg, folder: Path) -> None:

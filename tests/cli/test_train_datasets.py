@@ -60,11 +60,11 @@ def test_rows_of_tokens_are_one_text(xg: Xg, folder: Path, save: Callable[..., P
     assert "sha256" in xg(*words, "--resume").err
     save(input_ids=[[3, 16] * 90])
     assert "input_ids in" in (err := xg(*words, "--overwrite").err)
-    assert "has the token 16 at place 1, and the vocabulary ends with 15" in err
+    assert "has the token 16 at place 1, but the vocabulary ends with 15" in err
     save(input_ids=[[3, -100] * 90])
-    assert "has the token -100, and none is below 0" in xg(*words, "--overwrite").err
+    assert "has the token -100: tokens must be 0 or more" in xg(*words, "--overwrite").err
     save(input_ids=[[0.5] * 90])
-    assert "holds no tokens" in xg(*words, "--overwrite").err
+    assert "must hold integers, the tokens" in xg(*words, "--overwrite").err
 
 
 def test_columns_of_the_inputs_are_rows(xg: Xg, folder: Path, save: Callable[..., Path]) -> None:
@@ -73,12 +73,12 @@ def test_columns_of_the_inputs_are_rows(xg: Xg, folder: Path, save: Callable[...
     said = xg(*words, "--out", folder / "run")
     assert said.code == 0
     assert "rows/s" in said.out
-    assert "--seq is of tokens, and" in xg(*words, "--seq", 8).err
+    assert "--seq is for tokens, but" in xg(*words, "--seq", 8).err
     save(ids=[*ids[:-1], [1, 2]], t=ids)
     assert "the rows of ids in" in xg(*words, "--overwrite").err
     save(text=["a"])
     said = xg(*words)
-    assert "has the columns text: rows need ids, t, and tokens input_ids" in said.err
+    assert "must have the columns ids, t, or input_ids for text; found text" in said.err
 
 
 def test_what_cannot_be_read_is_said(
@@ -89,12 +89,14 @@ def test_what_cannot_be_read_is_said(
     said = xg(*words, "--level", "char")
     assert "--level splits a text, but --data has tokens already" in said.err
     monkeypatch.setitem(sys.modules, "datasets", loading({"train": data, "test": data}))
-    assert f"--data names one, of {data}/train, {data}/test" in xg(*words).err
+    assert f"name one of them with --data, {data}/train, {data}/test" in xg(*words).err
 
     def fail(path: str) -> None:
         raise FileNotFoundError("Directory is neither a dataset nor a dict")
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_from_disk=fail))
-    assert "is no dataset that was saved to disk: Directory is neither" in xg(*words).err
+    assert (
+        "is no folder that `save_to_disk` of datasets wrote: Directory is neither" in xg(*words).err
+    )
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert "needs the package datasets: pip install 'xg[datasets]'" in xg(*words).err

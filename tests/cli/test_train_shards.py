@@ -41,9 +41,9 @@ def test_what_is_wrong_with_shards_is_said(xg: Xg, folder: Path, shards: Path) -
     assert "--token-type uint16, or uint32" in xg(*words, shards).err
     typed = ("--token-type", "uint16")
     said = xg(*words, shards, *typed, "--set", "V=8")
-    assert "shard_0.bin has the token 15 at place 15, and the vocabulary ends with 7" in said.err
+    assert "shard_0.bin has the token 15 at place 15, but the vocabulary ends with 7" in said.err
     said = xg(*words, shards, *typed, "--sample", 3, "--out", folder / "none")
-    assert "'The' is no token" in said.err
+    assert "found 'The'" in said.err
     assert not (folder / "none").exists()
     said = xg(*words, folder / "shard_0.bin", folder / "shard_1.bin", *typed)
     assert "a pattern for several files needs quotes: --data 'shard_*.bin'" in said.err
@@ -59,5 +59,8 @@ def test_a_diagram_without_a_number_of_tokens_asks_for_one(
     text = FILE.read_text("utf-8").replace("V = 256", "V")
     (folder / "free.xg").write_text(text, "utf-8")
     words = ("train", folder / "free.xg", *SMALL, "--data", shards, "--token-type", "uint16")
-    assert "V has no number: --set V=50257" in xg(*words).err
+    assert (
+        "V has no number: write --tokenizer, or set the number of tokens, such as --set V=50257"
+        in xg(*words).err
+    )
     assert xg(*words, "--set", "V=16", "--out", folder / "run").code == 0

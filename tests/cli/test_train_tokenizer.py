@@ -53,7 +53,7 @@ def test_what_is_wrong_with_a_tokenizer_is_said(xg: Xg, folder: Path, tokenizer:
     data = ("--data", folder / "text.txt")
     said = xg("train", FILE, *SMALL, *data, "--tokenizer", folder / "text.txt")
     assert said.code != 0
-    assert "text.txt is no tokenizer.json" in said.err
+    assert "text.txt is not a tokenizer.json" in said.err
     said = xg("train", FILE, *data, "--tokenizer", tokenizer, "--level", "char")
     assert said.code != 0
     assert "but --tokenizer has its own tokens" in said.err

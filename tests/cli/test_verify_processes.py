@@ -213,7 +213,7 @@ def test_a_rank_that_is_lost_ends_the_command(
 def test_what_processes_do_not_do_is_refused(xg: Xg, net: Path) -> None:
     said = xg("verify", net, "--against", "single,exact", "--on", "processes")
     assert said.code == 1
-    assert "it goes with --against single, and exact is for a command without it" in said.err
+    assert "write --against single here, and check exact in a run without --on" in said.err
     said = xg("verify", net, "--set", "N_T=65", "--on", "processes")
     assert said.code == 1
     assert "this mesh has 65 ranks, each a process on this machine" in said.err

@@ -131,7 +131,7 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
     xg(*FROM, "--names", "elsewhere.toml", "-o", "p.npz")
     said = xg("weights", "tiny.xg", "--from", "p.npz", "--to", "back", "--set", "D_ff=5")
     assert said.code == 1
-    assert "--to needs --names" in said.err
+    assert "--to needs a file of names" in said.err
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
         ('"T : W"', '"T : W, b"', "or several behind split or rows"),
         ('"net.up.bias"', '"net.*.bias"', "has another number of * than net.*.bias"),
         ("[tensors]", "[tensor]", "it has tensor"),
-        ("prefix =", "prefix", "is no file of names"),
+        ("prefix =", "prefix", "is not a file of names"),
         ('"V"', "7", "net.down.weight should be a text"),
         ('act = { key = "act",', 'act = { kay = "act",', "has kay, which nothing reads"),
         ('act = { key = "act",', "act = {", "has no key: it should have a key"),
@@ -161,7 +161,7 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
         ('key = "act",', 'key = "act", most = "D_f",', "most = D_f has D_f, which no key gives"),
         ('["net.steps"]', '"net.steps"', "ignored should be a list of names"),
         ('"net."', "3", "prefix a text"),
-        ("[config.drawn]\nkind", "[config]\nD_q", "is no file of names"),
+        ("[config.drawn]\nkind", "[config]\nD_q", "is not a file of names"),
         (
             'kind = "tiny"',
             '[config.wrong]\nkey = "width"',
@@ -184,7 +184,7 @@ def test_what_the_diagram_does_not_draw(xg: Xg, held: Path) -> None:
     weights.write(held / "large", TENSORS, {**CONFIG, "kind": "large"})
     said = xg("weights", "tiny.xg", "--from", "large")
     assert said.code == 1
-    assert 'config.json says kind = "large": the diagram is true for "tiny" only' in said.err
+    assert 'config.json has kind = "large", but the diagram is only right for "tiny"' in said.err
 
 
 def test_a_checkpoint_without_a_config_is_not_read_with_defaults(xg: Xg, held: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_checkpoint_without_a_config_is_not_read_with_defaults(xg: Xg, held: P
     (held / "held" / "config.json").unlink()
     said = xg(*FROM, "-o", "p.npz")
     assert said.code == 1
-    assert "has no config.json beside it, and its arrays do not say act:" in said.err
+    assert "has no config.json beside it, and its arrays do not determine act:" in said.err
     assert "or say them: --set act=…" in said.err
     assert not (held / "p.npz").exists()
     assert xg(*FROM, "-o", "p.npz", "--set", "act=tanh", "--set", "D_ff=5").code == 0
@@ -309,14 +309,14 @@ def test_settings_that_were_tampered_with(xg: Xg, held: Path) -> None:
 def test_a_file_that_cannot_be_written_is_told_first(xg: Xg, held: Path) -> None:
     said = xg(*FROM, "-o", "p.txt")
     assert (said.code, said.out) == (5, "")
-    assert "p.txt: arrays are kept in files that end in .npz, .npy, .safetensors" in said.err
+    assert "p.txt: a file of arrays must end in .npz, .npy, .safetensors" in said.err
 
 
 def test_a_folder_with_weights_is_left_alone(xg: Xg, held: Path) -> None:
     before = (held / "held" / "model.safetensors").read_bytes()
     said = xg(*FROM, "--to", "held")
     assert said.code == 5
-    assert "cannot write weights to held: config.json is there already" in said.err
+    assert "cannot write weights to held: it has config.json already" in said.err
     assert (held / "held" / "model.safetensors").read_bytes() == before
 
 

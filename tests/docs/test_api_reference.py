@@ -3,7 +3,7 @@
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from importlib import import_module
 from itertools import chain
@@ -38,8 +38,10 @@ HEAD: Final = """\
 
 This page lists the public names of `xg`, of the packages beside it and of `xg_runtime`, with their
 signatures: those in `__all__` of the modules named here. Other names may change at any time.
-`./dev docs` writes it from the docstrings, and a test fails if it is out of date. [Use
-xg from Python](how-to/python.md) has an example.
+`help` shows more about the names of a section with a module. [Use xg from Python](how-to/python.md)
+has an example.
+
+<!-- ./dev docs writes this page from the docstrings. -->
 """
 
 COMPILER: Final = """\
@@ -162,6 +164,16 @@ def _listed(module: ModuleType) -> Iterator[str]:
     yield from (_class(name, thing) for name, thing in rest.items())
 
 
+def _brief(parts: Iterable[str]) -> Iterator[str]:
+    """Each entry with its first paragraph: `help` has the others."""
+    for part in parts:
+        for entry in re.split(r"\n(?=`[^\n]*`  \n)", part):
+            head, _, _ = entry.rstrip().partition("\n\n")
+            if head.startswith("### "):
+                head = "\n\n".join(entry.rstrip().split("\n\n")[:2])
+            yield f"{head}\n"
+
+
 def _page() -> str:
     parts = [HEAD, COMPILER, *_compiler(), _class("TensorSpec", TensorSpec)]
     parts += [_class("CostReport", CostReport), MODULES]
@@ -169,7 +181,7 @@ def _page() -> str:
     parts.append(_class("StepModule", xg_runtime.generate.StepModule))
     for title, (text, modules) in SECTIONS.items():
         parts.append(f"## {title}\n\n{text}\n")
-        parts += chain.from_iterable(_listed(import_module(name)) for name in modules)
+        parts += _brief(chain.from_iterable(_listed(import_module(name)) for name in modules))
     return "\n".join(parts)
 
 
@@ -199,7 +211,8 @@ def test_pages_for_users_import_public_names_alone() -> None:
             for block in blocks(page.read_text(encoding="utf-8")):
                 found |= _imported(block.text) if block.language == "python" else set()
     assert found >= {"assert_matches", "joined", "RankError"}
-    assert found - _names() == set()
+    modules = {name.rpartition(".")[2] for _, each in SECTIONS.values() for name in each}
+    assert found - _names() - modules == set()
 
 
 def _imported(text: str) -> set[str]:

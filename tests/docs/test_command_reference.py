@@ -17,20 +17,21 @@ HEAD: Final = """\
 # Commands
 
 This page lists every command with its options; `xg COMMAND --help` prints one, `xg man` all.
-Each also takes `--help` and `--color {auto,always,never}`. Options that many commands share come
-first; each command names those that it takes.
+Each also takes `--help` and `--color {auto,always,never}`. Words that several commands share come
+first; each command names the options that it takes.
 
 <!-- ./dev docs writes this page from the parsers of the commands. -->
 """
-SHARED: Final = 3  # commands that take an option from which it is explained once
+SHARED: Final = 2  # commands that take an option from which it is explained once
 EVERYWHERE: Final = {"--help", "--color"}
 COUNTS: Final = {"1": "{}", "+": "{}...", "?": "[{}]", "*": "[{}...]"}
 
 
 def _shared(every: tuple[CommandWords, ...]) -> dict[str, str]:
-    """The rows of options that many commands take, by spelling; those of one text."""
+    """The rows of words that several commands take, by spelling."""
     options = [o for each in every for o in each.options if EVERYWHERE.isdisjoint(o.spellings)]
     rows = [(o.spellings[0], _option(o)) for o in options]
+    rows += [(o.value.name, _operand(o)) for each in every for o in each.operands]
     counts = Counter(rows)
     return {name: row for (name, row), n in sorted(counts.items()) if n >= SHARED}
 
@@ -43,11 +44,12 @@ def _command(command: CommandWords, shared: Container[str]) -> Iterator[str]:
     usage = f"{' '.join(words)}{' [options]' if options else ''}"
     yield f"```sh\n# {usage}\n{command.example}\n```\n"
     own = [each for each in options if _option(each) not in shared]
-    rows = [*map(_operand, command.operands), *map(_option, own)]
+    rows = [row for row in map(_operand, command.operands) if row not in shared]
+    rows += map(_option, own)
     if rows:
         yield from ("| given | meaning |", "|---|---|", *rows)
     if others := [f"`{o.spellings[0]}`" for o in options if o not in own]:
-        yield f"\nShared options: {', '.join(others)}."
+        yield f"\nAlso: {', '.join(others)}."
 
 
 def _operand(operand: GivenWord) -> str:
@@ -70,7 +72,7 @@ def _cell(text: str) -> str:
 def _page() -> str:
     every = all_commands()
     shared = _shared(every).values()
-    lines = [HEAD, "## Shared options\n", "| given | meaning |", "|---|---|", *shared]
+    lines = [HEAD, "## Shared by commands\n", "| given | meaning |", "|---|---|", *shared]
     for command in every:
         lines += _command(command, shared)
     lines += ["\n## Exit codes\n", "| code | meaning |", "|---|---|"]

@@ -99,10 +99,10 @@ def _table(records: Mapping[str, tuple[Convention, ...]]) -> str:
     """A row for each rule; that half types add in float32 is said once for all operators."""
     rows = ["| operator | edge | rule | program | result |", "|---|---|---|---|---|"]
     for name, conventions in records.items():
-        for each in conventions:
-            if each.edge != "half type":
-                cells = (name, each.edge, each.rule, _program(each), _result(each))
-                rows.append(f"| {' | '.join(map(_cell, cells))} |")
+        shown = [each for each in conventions if each.edge != "half type"]
+        for place, each in enumerate(shown):
+            cells = ("" if place else name, each.edge, each.rule, _program(each), _result(each))
+            rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows) + "\n"
 
 

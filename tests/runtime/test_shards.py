@@ -28,7 +28,7 @@ def test_shards_are_one_text_in_the_order_of_their_names(tmp_path: Path) -> None
     assert shards.ids.tolist() == [3, 1, 4, 1, 5, 9, 4, 2, 5, 2, 6, 10]
     assert shards.ids.dtype == np.uint16
     assert shards.sha256 != read(paths[::-1], "uint16", 11).sha256
-    with pytest.raises(InputError, match=r"no file is called .*none_\*\.bin"):
+    with pytest.raises(InputError, match=r"there is no file .*none_\*\.bin"):
         find(tmp_path / "none_*.bin")
     assert find(tmp_path / "none.bin") == [tmp_path / "none.bin"]
     with pytest.raises(FileError, match=r"cannot read .*none\.bin"):
@@ -50,17 +50,20 @@ def test_a_header_says_the_type(
 
 
 REFUSED: dict[str, tuple[bytes, TokenType | None]] = {
-    "a.bin does not say how wide its tokens are: --token-type uint16, or uint32": (wide(), None),
-    "a.bin has 13 bytes, which uint16 does not divide": (wide(kind="<u2") + b"\0", "uint16"),
-    "the header of a.bin says uint16, and --token-type uint32": (
+    "a.bin does not say how wide its tokens are: write --token-type uint16, or uint32": (
+        wide(),
+        None,
+    ),
+    "a.bin must hold whole tokens of 2 bytes; found 13 bytes": (wide(kind="<u2") + b"\0", "uint16"),
+    "the header of a.bin says uint16, not uint32": (
         headed(20240520, 1, 6) + wide(kind="<u2"),
         "uint32",
     ),
-    "the header of a.bin says 7 tokens, and it has 6": (
+    "the header of a.bin says 7 tokens, but it has 6": (
         headed(20240520, 1, 7) + wide(kind="<u2"),
         None,
     ),
-    "a.bin has the token 9 at place 5, and the vocabulary ends with 8": (wide(), "uint32"),
+    "a.bin has the token 9 at place 5, but the vocabulary ends with 8": (wide(), "uint32"),
     "a.bin has the token 589,829 at place 2": (wide(kind="<u2"), "uint32"),
     "a.bin has no tokens": (b"", "uint16"),
 }
@@ -78,7 +81,9 @@ def test_what_is_ambiguous_is_refused(tmp_path: Path, said: str) -> None:
 def test_shards_of_different_types_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(headed(20240520, 1, 6) + wide(kind="<u2"))
     (tmp_path / "b.bin").write_bytes(headed(20240801, 7, 6) + wide())
-    with pytest.raises(InputError, match=r"have one type: a\.bin uint16, b\.bin uint32"):
+    with pytest.raises(
+        InputError, match=r"must have one type of token; found a\.bin uint16, b\.bin uint32"
+    ):
         read([tmp_path / "a.bin", tmp_path / "b.bin"], None, 10)
 
 
@@ -88,5 +93,5 @@ def test_ids_without_a_text_are_written_as_numbers() -> None:
     assert "3 10" + vocabulary.decode(np.array([7, 0])) == "3 10 7 0"
     assert vocabulary_from(vocabulary.describe()) == vocabulary
     for wrong in ("The", "11", "-1", "1.0", "²", "9" * 5000):
-        with pytest.raises(InputError, match="is no token: without a tokenizer"):
+        with pytest.raises(InputError, match="without a tokenizer, a text is numbers"):
             vocabulary.encode(wrong.encode())

@@ -32,5 +32,5 @@ def test_what_does_not_count_has_no_weight() -> None:
 
 
 def test_parts_are_equal_or_none() -> None:
-    with pytest.raises(InputError, match="a batch of 4 rows has no 3 equal parts"):
+    with pytest.raises(InputError, match="a batch of 4 rows cannot be split into 3 equal parts"):
         list(Split(3, ROWS).parts(BATCH))

@@ -127,7 +127,7 @@ def test_other_files_of_a_folder_do_not_matter(tmp_path: Path) -> None:
 def test_a_folder_that_holds_weights_is_not_written_to(tmp_path: Path) -> None:
     weights.write(tmp_path, TENSORS, CONFIG)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(FileError, match=r"config\.json is there already"):
+    with pytest.raises(FileError, match=r"it has config\.json already"):
         weights.write(tmp_path, {"other": np.ones(3)}, CONFIG)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
@@ -196,10 +196,10 @@ def deep(folder: Path) -> None:
         (header, "00002-of-00004.safetensors is damaged"),
         (lost, "names model-00002-of-00004.safetensors, which is not beside it"),
         (elsewhere, "says that h.0.w is in model-00004-of-00004.safetensors, which lacks it"),
-        (no_json, "is no JSON"),
+        (no_json, "must hold a JSON object"),
         (no_map, "has no weight_map"),
         (empty_map, "has no weight_map"),
-        (deep, "is no JSON"),
+        (deep, "must hold a JSON object"),
     ],
 )
 def test_damage_is_told(tmp_path: Path, harm: Callable[[Path], None], message: str) -> None:
@@ -229,7 +229,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
         weights.read(tmp_path / "gpt2")
     (tmp_path / "w.txt").write_text("")
-    with pytest.raises(FileError, match=r"weights are a \.safetensors file"):
+    with pytest.raises(FileError, match=r"weights must be a \.safetensors file"):
         weights.read(tmp_path / "w.txt")
 
 

@@ -124,7 +124,7 @@ def test_a_rank_makes_one_group_of_each_communicator_before_it_starts() -> None:
         names = [group.group_desc for group in made._world.pg_names]
         assert names.count("N_D*N_T: 4, 5, 6, 7") == 1
         all_reduce(np.ones(()), "N_D*N_T")
-        with pytest.raises(InputError, match=r"before they start, and none over N_P\*N_T: add it"):
+        with pytest.raises(InputError, match=r"no communicator over N_P\*N_T was made before"):
             all_reduce(np.ones(()), "N_P*N_T")
 
 

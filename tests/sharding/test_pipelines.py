@@ -456,7 +456,7 @@ def test_a_plan_says_how_often_and_in_which_order(
     ]
     assert [each["facts"]["parts of a batch"] for each in parts] == [4, 2]
     assert main([*words, str(tmp_path / "odd"), "--plan", "Turns", "--accumulate", "3"]) == 1
-    assert "microbatches run in groups of N_P = 2" in capsys.readouterr().err
+    assert "--accumulate must be a multiple of N_P = 2" in capsys.readouterr().err
 
 
 NET_OF_ROWS = """\

@@ -30,7 +30,7 @@ def stage_of(program: Program, place: int | None) -> Program:
         return program
     if not 0 <= place < len(program.stages):
         known = f"0 to {len(program.stages) - 1}" if program.stages else "none without a pipeline"
-        raise InputError(f"there is no stage {place}: there are {known}")
+        raise InputError(f"no stage has the number {place}: the program has {known}")
     return program.stages[place]
 
 

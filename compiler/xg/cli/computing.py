@@ -92,10 +92,16 @@ def _gradient(
 ) -> NDArray[Any]:
     """The gradient of a value; raises InputError where none reaches it."""
     if backwards is None:
-        raise InputError(f"{name} is a gradient: it needs those of the outputs, --d-outputs G.npz")
+        raise InputError(
+            f"{name} is a gradient, which needs those of the outputs: give them with "
+            "--d-outputs G.npz"
+        )
     gradient = backwards[run.graph.key].totals.get(value)
     if gradient is None or gradient not in run.reverse:
-        raise InputError(f"{name} is not there: no gradient reaches {name.removeprefix(GRADIENT)}")
+        raise InputError(
+            f"no gradient reaches {name.removeprefix(GRADIENT)}, so {name} cannot be kept: "
+            "leave it out"
+        )
     return run.reverse[gradient]
 
 
@@ -265,7 +271,10 @@ def kept(given: InputArrays, params: Arrays, options: Namespace) -> Arrays:
         interpreter.backward(record, given.cotangents)
         return kept_values(program.graphs, record, options.keep, reverse=True)
     if any(name.startswith(GRADIENT) for name in options.keep):
-        raise InputError("gradients of edges are kept on one device: leave --plan out")
+        raise InputError(
+            "xg keeps gradients of edges on one device only: leave out --plan, or keep edges "
+            "without d"
+        )
     where = cuts(program.graphs)
 
     def on_rank() -> Arrays:

@@ -144,7 +144,10 @@ def report(options: Namespace, console: Console) -> int:
         return _pipeline(program, options, table, console)
     for option in ("microbatches", "timeline"):
         if getattr(options, option) is not None:
-            raise InputError(f"--{option} is of a pipeline, and the plan has none")
+            raise InputError(
+                f"--{option} needs stages, and this program has none: leave it out, or choose "
+                "a plan with a line such as `layers [N_L/N_P]`"
+            )
     program = stage_of(program, options.stage)  # which it does not have
     (cost_report,) = program.costs(options.dtype, table)
     if options.json:
@@ -164,8 +167,8 @@ def _pipeline(
     parts = options.microbatches or (planned and planned.parts) or 2 * ranks
     if not fits(ranks, parts, len(program.stages) // ranks):
         raise InputError(
-            f"--microbatches {parts}: if ranks have several stages, microbatches run in "
-            f"groups of {ranks}"
+            f"--microbatches must be a multiple of {ranks} if ranks have several stages; "
+            f"found {parts}"
         )
     if options.timeline is not None:
         _draw(program, parts, options.timeline)
@@ -189,7 +192,7 @@ def _draw(program: Program, parts: int, path: Path) -> None:
 
     format: Format | None = next((each for each in DRAWN if path.suffix == f".{each}"), None)
     if format is None:
-        raise InputError(f"{path}: pictures end in {', '.join(f'.{each}' for each in DRAWN)}")
+        raise InputError(f"{path}: a picture must end in {', '.join(f'.{each}' for each in DRAWN)}")
     write(path, pipeline.picture(program, parts, format, "auto" if format == "svg" else "light"))
 
 

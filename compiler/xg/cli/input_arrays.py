@@ -72,7 +72,8 @@ def refuse_no_size(
                 shape, found = (", ".join(map(str, each)) for each in (spec.shape, lengths))
                 where = f"{sources[name]}: {name}" if sources.get(name) else name
                 raise InputError(
-                    f"{where} has shape [{found}], expected [{shape}]: {length} is no {axis}"
+                    f"{where} must have shape [{shape}]; found [{found}], and no {unknown[0]} "
+                    f"makes {axis} = {length}"
                 )
 
 
@@ -261,8 +262,8 @@ def _refuse_defaults(
     ]
     if lacking:
         raise InputError(
-            f"{found.source} has no {weights.CONFIG} beside it, and its arrays do not say "
-            f"{', '.join(lacking)}: the diagram's own numbers may be others",
+            f"{found.source} has no {weights.CONFIG} beside it, and its arrays do not "
+            f"determine {', '.join(lacking)}: the diagram's own values may not be the model's",
             (
                 f"put the {weights.CONFIG} of the model beside it",
                 "or say them: " + " ".join(f"--set {name}=…" for name in lacking),
@@ -299,8 +300,8 @@ def names_for(
         for name in each.config.settings:
             if name not in known:
                 raise InputError(
-                    f"{each.source} sets {name}, which {options.file} does not have: it may set "
-                    + ", ".join(sorted(known))
+                    f"{each.source} sets {name}, which is no dim or option of {options.file}: "
+                    f"it may set {', '.join(sorted(known))}"
                 )
     fitting = [each for each in found if _is_for(each, config, settings)]
     same = [each for each in fitting if before is not None and each.source == before.source]

@@ -618,19 +618,24 @@ def _refuse(options: Namespace, wish: Wish) -> None:
     """Raise InputError for what no search can answer."""
     plans = plans_of(wish.project, wish.settings)
     if not plans:
-        raise InputError(f"{options.file} has no plan to choose from")
+        raise InputError(
+            f"{options.file} has no plan to choose from: declare one, such as `plan TP of BLOCK`"
+        )
     if options.write is not None:
         _refuse_name(options.file, options.write, plans)
     axes = {axis for plan in plans.values() for axis in plan.mesh}
     if given := sorted(axes & wish.settings.keys()):
-        raise InputError(f"the search chooses the sizes of the mesh: leave --set {given[0]} out")
+        raise InputError(
+            f"--set {given[0]}=… fixes an axis of the mesh, but the search chooses the mesh: "
+            "leave it out"
+        )
     program = shape_project(wish.project, wish.block, wish.settings)
     sizes = program.main.sizes
     numbers = sizes.bind({**sizes.defaults, **_integer_settings(wish.settings)})
     missing = sorted(_symbols(program) - {*numbers, *sizes.mesh})
     if missing:
         told = " ".join(f"--set {name}=…" for name in missing)
-        raise InputError(f"a plan is chosen for sizes with numbers: {told}")
+        raise InputError(f"the search needs a number for every size: {told}")
 
 
 def _integer_settings(settings: Settings) -> dict[str, int]:
@@ -646,11 +651,15 @@ def _cluster(options: Namespace) -> Cluster:
             raise InputError(f"no machine is called {name}; the table has {', '.join(table)}")
     if between not in table and options.ranks > options.node:
         raise InputError(
-            f"{options.ranks} ranks are more than a node of {options.node}, and the table has no "
-            f"{between}: --between names the network of nodes, --node sets their size"
+            f"{options.ranks} ranks need several nodes of {options.node}, but the table has "
+            f"no network {between}: name one with --between, or set the ranks of a node with "
+            "--node"
         )
     if options.dtype not in table[options.machine].flops:
-        raise InputError(f"{options.machine} has no rate for {options.dtype}")
+        raise InputError(
+            f"{options.machine} has no FLOP rate for {options.dtype}: choose --dtype "
+            f"{' or '.join(table[options.machine].flops)}"
+        )
     return Cluster(table[options.machine], table.get(between), options.node)
 
 
@@ -687,7 +696,9 @@ def _written(file: str, name: str, winner: Candidate) -> str:
     """
     factors = winner.product.factors
     if not factors:
-        raise InputError("one device is best: there is no plan to write")
+        raise InputError(
+            "one device is the best choice, so there is no plan to write: leave out --write"
+        )
     title = f"{winner.ranks} ranks: {winner.mesh.replace(' × ', ', ')}"
     path = Path(file)
     text = files.read(path).decode()

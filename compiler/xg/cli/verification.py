@@ -445,8 +445,8 @@ def _kinds(options: Namespace) -> Sequence[str]:
     if not {*kinds} <= {"single", chosen.name}:
         others = ",".join(kind for kind in kinds if kind not in ("single", chosen.name))
         raise InputError(
-            f"--on processes holds the {chosen.title} code of ranks against one device: it goes "
-            f"with --against single, and {others} is for a command without it"
+            f"--on processes only compares {chosen.title} ranks with one device: write "
+            f"--against single here, and check {others} in a run without --on"
         )
     return ("single",)
 

@@ -371,6 +371,11 @@ class Use:
         size, meant = self.sizes.fold(shape[near[0]]), self.axis(shape, near[0])
         return (f"{size} is another size than {name}: its axis is [{meant}]",)
 
+    def _axes(self, shape: Shape) -> Sequence[str]:
+        """The axes that brackets could name."""
+        known = " or ".join(f"[{self.axis(shape, place)}]" for place in range(len(shape)))
+        return (f"name an axis that it has: {known}",) if known else ()
+
     def _axis(self, shape: Shape, axis: Axis) -> int:
         name = axis.name
         if axis.place is not None:
@@ -384,7 +389,7 @@ class Use:
             counted = " or ".join(map(str, places))
             help = (f"count from the end: {counted} instead of {name or 1}",) if places else ()
             if not places:
-                help = self._near(shape, name)
+                help = self._near(shape, name) or self._axes(shape)
             raise Misuse(f"{self.spell(shape)} has {what} {name or 1}", help=help)
         return places[0]
 

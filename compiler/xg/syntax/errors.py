@@ -496,13 +496,18 @@ class Semicolon(ProblemAt):
 
 
 class LinesInOne(ProblemAt):
-    """Several lines of a plan written as one."""
+    """Several lines of a plan or an example written as one."""
 
     code = "XG0148"
-    title = "a line of a plan has one shape"
+    title = "{rule}"
+    rule: str = "a line of a plan has one shape"
+    begins: str = ""  # the word before each array of an example
 
     def helps(self) -> tuple[str, ...]:
         """The lines that are meant."""
+        if self.begins:
+            after = self.span.source.line_text(self.span.line)[self.span.column :]
+            return (f"write `{self.begins} {after.partition('#')[0].strip()}` in a line below",)
         comma = ", without a comma" if self.span.text == "," else ""
         return (f"write each tensor and its shape on a line of its own{comma}",)
 
@@ -521,7 +526,8 @@ class LinesInOne(ProblemAt):
     def _begin(self, between: Span) -> Fix:
         line = between.source.line_text(self.span.line)
         depth = "    " if "{" in line else line[: len(line) - len(line.lstrip())]
-        return Fix("begin a line here", ((between, f"\n{depth}"),))
+        begins = f"{self.begins} " if self.begins else ""
+        return Fix("begin a line here", ((between, f"\n{depth}{begins}"),))
 
 
 ELSEWHERE: Final = frozenset({  # what files of Mermaid, Graphviz and Python begin with

@@ -689,12 +689,15 @@ def _sign_as_node(stop: Stop, front: str, behind: str) -> Repair | None:
         return None
     head = front.removesuffix("->").strip()
     used = f"{head if head.isidentifier() else ''} -> f<-{operand[1]}".strip()
-    help = f"define it: `op f(x, y) = x {stop.sign} y`, and write `{used}`"
+    helps = (
+        f"define it: `op f(x, y) = x {stop.sign} y`, and write `{used}`",
+        f"if y is a single number, `[]`, write `op f(x [..], y []) = x {stop.sign} y`",
+    )
     if operand[1][0].isdigit():
         scale = f"1/{operand[1]}" if stop.sign == "/" else f"-{operand[1]}"
-        help = f"write `{front} scale({scale})`"
+        helps = (f"write `{front} scale({scale})`",)
     fault = "is not an operator of a chain, unlike `+`, `*` and `@`"
-    return Repair(errors.InfixInChain(stop.here, (help,), fault))
+    return Repair(errors.InfixInChain(stop.here, helps, fault))
 
 
 def operand_without_arrow(stop: Stop) -> Repair | None:

@@ -421,6 +421,20 @@ def _lines_in_one(stop: Stop) -> Repair | None:
     return Repair(errors.LinesInOne(stop.span(before)))
 
 
+def _beside_a_file(stop: Stop) -> Repair | None:
+    """Report `given from "x.npz", x = 3` and `given x = 3, from "x.npz"`."""
+    before, first = stop.previous, stop.statement
+    if stop.opening or before is None or first is None or first.type not in ("GIVEN", "EXPECT"):
+        return None
+    word = stop.span(first).text
+    rule = f"`{word} from` has a line of its own"
+    if stop.token.type == "COMMA" and "_NL" in stop.expected:
+        return Repair(errors.LinesInOne(stop.here, rule, word), ("_NL", first.type), drop=True)
+    if stop.token.type == "FROM" and before.type == "COMMA":
+        return Repair(errors.LinesInOne(stop.span(before), rule, word))
+    return None
+
+
 _RULES: tuple[Callable[[Stop], Repair | None], ...] = (
     _unclosed_block,
     _colon_before_shape,
@@ -433,6 +447,7 @@ _RULES: tuple[Callable[[Stop], Repair | None], ...] = (
     _stray_bracket,
     _missing_times,
     _missing_comma,
+    _beside_a_file,
     _reserved_name,
     _default_among_data,
     _colon_for_brace,

@@ -306,7 +306,7 @@ def checked(
             yield check_document(document, seed)
     if not count:
         of = f"block {block}" if block is not None else project.main.span.source.name
-        raise InputError(f"{of} has no example whose claims could be checked")
+        raise InputError(f"{of} has no example to check: write one with `given` and `expect`")
 
 
 def check_document(document: BoundExample, seed: int) -> CheckedDocument:

@@ -169,7 +169,10 @@ def prove(
     """
     draft, program, sizes = _at_proof_sizes(project, block, settings)
     if not (_has_gradients(draft) or takes_gradients(draft.graphs)):
-        raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
+        raise InputError(
+            f"{draft.graphs.main.block} has no gradients to prove: no float input or "
+            "parameter reaches an output of floats"
+        )
     params, inputs, domain = _drawn(program, seed)
     zeros = prove_zeros(program.graphs, expected_zeros(program.graphs), _shared(program), seed)
     report, ties = _differences(program, zeros, seed, kernels=kernels)

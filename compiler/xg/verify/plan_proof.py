@@ -443,7 +443,7 @@ def prepared(project: Project, block: str, plan: str | None, settings: Settings)
     chosen = case(project, block, plan, settings)
     many = compile_project(project, block, chosen.settings, plan)
     if many.single_device is None:
-        raise InputError(f"{block} runs on one device: say --plan NAME")
+        raise InputError(f"{block} runs on one device here: choose a plan with --plan NAME")
     return Prepared(settings, chosen, many.on_one_device, many)
 
 

@@ -638,7 +638,7 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
         bounded = (*bounds(free), *lengths_left_out(free, whole))  # the file is refused without
         sizes = verification_sizes(whole, even, shared, bounded)
     except DimError as error:
-        raise InputError(f"no sizes that the ranks can share: {error}") from error
+        raise InputError(f"xg found no sizes that the ranks can share equally: {error}") from error
     declared = dims_of(project, block)
     true = {name: own[name] for name in padded}
     uneven = _uneven(padded_cuts(free, reached), sizes, own) | true

@@ -540,9 +540,9 @@ def expected_zeros(program: IRProgram) -> dict[str, MeantZero]:
                 found.setdefault(path, meant)
             elif "." in meant.path:
                 raise InputError(
-                    f"line {meant.span.line} expects a gradient of {path}, which does not exist at "
-                    f"the sizes of this proof: give the size that says how many rounds there are, "
-                    f"or write `{LAST_ROUND}` for the last one"
+                    f"line {meant.span.line} expects a gradient of {path}, which does not "
+                    "exist at the sizes of this proof: set the size that counts the rounds "
+                    f"with --set, or write `{LAST_ROUND}` for the last round"
                 )
     return found
 

@@ -245,7 +245,10 @@ def _stop(options: Namespace, vocabulary: Vocabulary) -> tuple[int, ...]:
 
     (token, *others) = vocabulary.encode(options.stop.encode()).tolist()
     if others:
-        raise InputError(f"--stop {options.stop!r} is {len(others) + 1} tokens of this model")
+        raise InputError(
+            f"--stop takes one token, and {options.stop!r} is {len(others) + 1} tokens of "
+            "this model: choose a shorter text"
+        )
     return (token,)
 
 
@@ -263,6 +266,7 @@ def _tokenizer(options: Namespace) -> Path:
     beside = _tokenizer_path(options) / TOKENIZER
     if not beside.is_file():
         raise InputError(
-            f"nothing says what the tokens are: --tokenizer names a {TOKENIZER}, or {BYTES}"
+            f"generating text needs a tokenizer: name a {TOKENIZER} with --tokenizer, or "
+            f"write --tokenizer {BYTES} if each token is a byte"
         )
     return beside

@@ -113,7 +113,10 @@ def _bound(project: Project, options: Namespace) -> Bound:
     settings, seed = settings_of(options), options.seed or 0
     bound = of_block(project, options.block, settings, seed, _tokens(options))
     if bound is None:
-        raise InputError("the sizes of this file are too large to work out: choose with --set")
+        raise InputError(
+            "the sizes of this file are too large to show every number: choose smaller ones "
+            "with --set"
+        )
     return bound
 
 
@@ -136,7 +139,7 @@ def _tokens(options: Namespace) -> TextTokens | None:
         case path:
             tokens = TextTokens.of(options.text, Tokenizer.read(Path(path)))
     if len(tokens.words) < 2:
-        raise InputError("the text has fewer than two tokens: --text takes several words")
+        raise InputError("--text needs at least two tokens: write more words")
     return tokens
 
 

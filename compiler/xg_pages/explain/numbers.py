@@ -469,8 +469,10 @@ def of_block(
 
 def _refuse_ranks(program: IRProgram) -> None:
     if program.is_parallel:
-        said = "computes one rank's part, and a page is about one device"
-        raise InputError(f"{program.main.block} {said}: `xg serve` shows the numbers of all ranks")
+        raise InputError(
+            f"{program.main.block} is divided over ranks, and this page shows one device: to "
+            "see the numbers of all ranks, run `xg serve`"
+        )
 
 
 def _update(

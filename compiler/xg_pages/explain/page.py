@@ -172,7 +172,7 @@ class Read:
         right = {step.inputs[1] for step in graph.steps if is_loss(step)}
         first = next((v for v in integers if v not in right), next(iter(graph.inputs), None))
         if first is None or (first not in integers and len(graph.types[first].shape) < 2):
-            raise InputError(f"{graph.block} takes no tokens: --text is for blocks that do")
+            raise InputError(f"{graph.block} takes no tokens: leave out --text")
         shape = graph.types[first].shape
         if first not in integers:
             return cls(first, shape[-2], None, None)
@@ -212,11 +212,16 @@ class Read:
         if there != wanted:
             said = counted(len(tokens.words), "token")
             more = ", the last as a target" if self.targets else ""
-            raise InputError(f"the text has {said}{more}: {axis} = {there} must be {wanted}")
+            raise InputError(
+                f"the text has {said}{more}, so {axis} must be {wanted}; found {there}"
+            )
         range_ = graph.types[self.first].range
         if range_ and range_.evaluate(sizes) <= max(tokens.ids, default=0):
             held = range_.evaluate(sizes)
-            raise InputError(f"the text has token {max(tokens.ids)}, and {range_} = {held}")
+            raise InputError(
+                f"the text has the token {max(tokens.ids)}, but {range_} = {held}: tokens "
+                "must be smaller"
+            )
 
 
 def label_axes(page: ExplainedPage, axes: Mapping[str, tuple[str, ...]]) -> ExplainedPage:

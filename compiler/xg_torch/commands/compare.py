@@ -153,7 +153,8 @@ def _run_comparison(project: Project, options: Namespace) -> ModuleAgreement | N
             return compare_files(project, options, files)
         if options.plan is not None:
             raise InputError(
-                "--plan is for arrays of several ranks: --against names their folder, or rank*.npz"
+                "--plan compares arrays of several ranks: name their folder, or rank*.npz, "
+                "with --against"
             )
         return compare_array_file(project, options)
     if options.plan is not None:

@@ -109,7 +109,7 @@ def _refuse_endings(options: Namespace) -> None:
         raise FileError(f"{options.out}: the file of a diagram must end in .xg")
     path = options.params
     if path is not None and path.suffix not in ENDINGS:
-        raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")
+        raise FileError(f"{path}: a file of arrays must end in {', '.join(ENDINGS)}")
 
 
 # MODEL: a program, an ONNX file, a folder of transformers, or a function.

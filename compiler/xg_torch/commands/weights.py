@@ -106,7 +106,10 @@ def _publish(options: Namespace, project: Project, found: Published, params: Wri
     chosen = effective(project, found.program, found.settings, settable(project))
     names = names_for(options, project, settings=chosen, before=found.names)
     if names is None:
-        raise InputError(f"--to needs --names: nothing beside {options.file} tells its names")
+        raise InputError(
+            f"--to needs a file of names, and there is none beside {options.file}: name it "
+            "with --names"
+        )
     names = of_block(names, project, found.program.graphs, found.settings)
     tensors = rename.later(names, params, size_numbers(found.program))
     config = model_config.config(names.config, chosen)

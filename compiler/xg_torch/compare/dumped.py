@@ -70,7 +70,10 @@ class Dump:
     ) -> CodeComparison:
         """Return the comparison of both runs; raises InputError if nothing can be compared."""
         if not run.events and not results and not gradients:
-            raise InputError(f"{self.source} has no edge, no result and no gradient of the diagram")
+            raise InputError(
+                f"{self.source} has no edge, result or gradient of the diagram: name its "
+                "arrays as the diagram does, or map their names with --names"
+            )
         owners = _owners(self.held, self.found, self.flat)
         others = OtherWeights({})
         return CodeComparison(self.flat, run, owners, results, gradients, others, tolerance)
@@ -102,7 +105,9 @@ def _inputs(project: Project, options: Namespace, found: Arrays) -> Arrays:
     names = [str(value.name) for value in main.inputs]
     missing = [name for name in names if name not in found]
     if missing:
-        raise InputError(f"{options.against} lacks the input {missing[0]} of {main.block}")
+        raise InputError(
+            f"{options.against} must have every input of {main.block}; it lacks {missing[0]}"
+        )
     return {name: found[name] for name in names}
 
 
@@ -187,7 +192,8 @@ def gradients_of(held: Published, found: Arrays, flat: FlatProgram) -> Arrays:
     if wrong:
         shapes = [list(own[wrong[0]].shape), list(flat.params[wrong[0]].array.shape)]
         raise InputError(
-            f"{GRADIENT}{wrong[0]} has the shape {shapes[0]}, and {wrong[0]} {shapes[1]}"
+            f"{GRADIENT}{wrong[0]} must have the shape of {wrong[0]}, {shapes[1]}; found "
+            f"{shapes[0]}"
         )
     return own
 
@@ -215,9 +221,7 @@ def files_of_ranks(path: Path) -> list[Path] | None:
     found = sorted((int(numbers[-1]), each) for each, numbers in numbered.items() if numbers)
     if not found or [number for number, _ in found] != list(range(len(found))):
         names = ", ".join(sorted(each.name for each in known)) or "no arrays"
-        raise InputError(
-            f"{path} should have a file for each rank, from rank0.npz on, and has {names}"
-        )
+        raise InputError(f"{path} must have a file for each rank, from rank0.npz on; found {names}")
     return [each for _, each in found]
 
 
@@ -239,14 +243,14 @@ class RankDumps:
         if ranks != len(found):
             mesh = " × ".join(f"{axis} = {size}" for axis, size in program.mesh.items())
             raise InputError(
-                f"{options.against} is of {len(found)} ranks, and {options.plan} of {ranks} "
-                f"({mesh}): --set {next(iter(program.mesh), 'N_T')}=… gives an axis more or fewer"
+                f"{options.against} has {len(found)} ranks, and {options.plan} has {ranks} "
+                f"({mesh}): --set {next(iter(program.mesh), 'N_T')}=… changes an axis"
             )
         if program.graphs.lengths:
             padded = ", ".join(program.graphs.lengths)
             raise InputError(
-                f"{options.plan} pads {padded}: other modules may not, so compare them "
-                f"at a size of {padded} that the ranks can share"
+                f"{options.plan} pads {padded}, which other code may not do: compare at a "
+                f"size of {padded} that the ranks can share equally"
             )
         return cls(project, options, found, program, names_for(options, project))
 
@@ -289,8 +293,8 @@ class RankDumps:
             if self._has_equal_copies(name):
                 return ()
             raise InputError(
-                f"{name} is cut by the plan, and the file of names takes it apart: write what it "
-                "holds by the diagram's names"
+                f"the plan divides {name}, but the file of names splits it into several "
+                "parameters: save the arrays under the diagram's names instead"
             )
         turned = {-1: -2, -2: -1} if len(layout.maps) % 2 else {}
         return tuple((turned.get(axis, axis), over) for axis, over, *_ in next(iter(ours)))
@@ -353,7 +357,8 @@ def compare_files(project: Project, options: Namespace, files: Sequence[Path]) -
     """Compare what ranks have written, a file each; raises InputError, DiagnosticError."""
     if options.plan is None:
         raise InputError(
-            f"{options.against} is of {len(files)} ranks: --plan says how they cut the weights"
+            f"{options.against} has the arrays of {len(files)} ranks: name the plan that "
+            "divides the weights with --plan"
         )
     return compare_ranks(project, options, [array_files.read(file) for file in files])
 
@@ -469,8 +474,8 @@ class _Views:
                 if whole is None:
                     has = list(self.ranks.found[rank][GRADIENT + name].shape)
                     raise InputError(
-                        f"{GRADIENT}{name} of rank {rank} has the shape {has}, and {name} "
-                        f"{list(ours.shape)} on one device"
+                        f"{GRADIENT}{name} of rank {rank} must have the shape of {name} on "
+                        f"one device, {list(ours.shape)}; found {has}"
                     )
                 found[GRADIENT + name] = whole
         arrays = {name: whole.array for name, whole in found.items()}

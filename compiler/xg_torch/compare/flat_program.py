@@ -284,7 +284,9 @@ def masks_of(flat: FlatProgram) -> list[GivenMask]:
         if (p := step.attrs["p"].evaluate(step.record.sizes))
     ]
     if not found:
-        raise InputError(f"--dropout: {flat.program.main.block} drops nothing")
+        raise InputError(
+            f"--dropout needs a DO in {flat.program.main.block}, and there is none: leave it out"
+        )
     return found
 
 
@@ -311,8 +313,8 @@ def dropping_by(masks: Sequence[GivenMask]) -> Generator[None]:
     def attention(*args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401 - as torch has it
         if kwargs.get("dropout_p", args[4] if len(args) > 4 else 0):
             raise InputError(
-                f"the module drops inside of {WITHIN}, which takes no mask: compare it with "
-                "dropout_p=0, and the diagram without that DO"
+                f"the module drops inside {WITHIN}, where xg cannot set the mask: compare "
+                "with dropout_p=0, and without that DO in the diagram"
             )
         return whole(*args, **kwargs)
 
@@ -336,5 +338,8 @@ def _next(left: list[GivenMask], shape: tuple[int, ...], p: float) -> Array:
             return found
     if fitting:
         first = fitting[0]
-        raise InputError(f"the module drops {p:g} of {first}, and the diagram {first.p:g}")
+        raise InputError(
+            f"the diagram drops {first.p:g} of {first}, but the module drops {p:g}: give both "
+            "the same probability"
+        )
     return np.random.default_rng(0).random(shape) >= p  # it shows, the same in every run

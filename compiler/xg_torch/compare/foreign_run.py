@@ -400,14 +400,15 @@ def built(text: str) -> nn.Module:
     place, _, attribute = text.rpartition(":")
     if not place or not attribute:
         raise InputError(
-            f"{text} should be MODULE:BUILD, such as mymodel:build or my/model.py:build"
+            "--against takes MODULE:BUILD, such as mymodel:build or my/model.py:build; found "
+            f"{text}"
         )
     folder = str(Path(place).resolve().parent) if place.endswith(".py") else str(Path.cwd())
     sys.path.insert(0, folder)
     try:
         found: Any = getattr(_load_module(text, place), attribute, None)
         if found is None:
-            raise InputError(f"{place} has no {attribute}")
+            raise InputError(f"{place} has no function or class {attribute}")
         torch.manual_seed(0)
         module: Any = found if isinstance(found, torch.nn.Module) else found()
     except InputError:
@@ -417,7 +418,7 @@ def built(text: str) -> nn.Module:
     finally:
         sys.path.remove(folder)
     if not isinstance(module, torch.nn.Module):
-        raise InputError(f"{text} gives no torch.nn.Module, but {module!r:.60}")
+        raise InputError(f"{text} must return a torch.nn.Module; found {module!r:.60}")
     return module
 
 
@@ -560,8 +561,8 @@ def called_with(
     count = len(tensors) if several else min(len(tensors), len(places))
     if len(required) > len(tensors):
         raise InputError(
-            f"the module's forward needs {', '.join(p.name for p in required)}, and the diagram "
-            f"has {', '.join(tensors)}: say which is which under [inputs] in the file of names"
+            f"the module's forward needs {', '.join(p.name for p in required)}, but the "
+            f"diagram has {', '.join(tensors)}: map them under [inputs] in the file of names"
         )
     return dict(list(tensors.items())[:count]), count
 
@@ -588,7 +589,10 @@ def results_of(program: Program, outputs: Sequence[tuple[str, Array]]) -> dict[s
     if not found:
         ours = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
         theirs = ", ".join(str(list(array.shape)) for _, array in outputs) or "nothing"
-        raise InputError(f"the module gives {theirs}, and the diagram {ours}")
+        raise InputError(
+            f"no result of the module has the shape of an output: it returns {theirs}, and "
+            f"the diagram has {ours}"
+        )
     return found
 
 

@@ -233,8 +233,8 @@ def built_on_rank(text: str) -> nn.Module:
     if any(p.is_floating_point() and p.dtype != torch.float64 for p in module.parameters()):
         if inner(module) is not module:
             raise InputError(
-                f"{text} has parameters of another type than torch's default, which is float64 "
-                "here, and DistributedDataParallel keeps it: leave their dtype out"
+                f"{text} sets the dtype of its parameters, and DistributedDataParallel keeps "
+                "it, but xg compares in float64: leave the dtype out"
             )
         module.double()
     return module.eval()
@@ -314,7 +314,10 @@ def results_on_rank(call: RankCall, run: HookedRun) -> dict[str, int]:
                     found[name] = place
     if not found:
         theirs = ", ".join(str(list(array.shape)) for _, array in run.found.outputs) or "nothing"
-        raise InputError(f"the module gives {theirs}, and the diagram {', '.join(sizes)}")
+        raise InputError(
+            f"no result of the module has the size of an output: it returns {theirs}, and the "
+            f"diagram has {', '.join(sizes)}"
+        )
     return found
 
 
@@ -336,13 +339,13 @@ def stages_of(project: Project, options: Namespace) -> Program | None:
     ((axis, ranks), *others) = program.mesh.items()
     if others:
         raise InputError(
-            f"{options.plan} also divides each stage, along {others[0][0]}: compare the stages "
-            f"under the plan of {axis} alone, and what divides them without stages"
+            f"{options.plan} also divides each stage, along {others[0][0]}: compare the "
+            f"stages under the plan of {axis} only, then the other plan without stages"
         )
     if len(program.stages) != ranks:
         raise InputError(
-            f"{options.plan} has {len(program.stages)} stages on {ranks} ranks: --set {axis}="
-            f"{len(program.stages)} gives each its own, as a module is one stage"
+            f"{options.plan} has {len(program.stages)} stages on {ranks} ranks, and a module "
+            f"is one stage: --set {axis}={len(program.stages)} gives each rank one"
         )
     return program
 
@@ -364,8 +367,8 @@ def call_of_stages(
     """Find the sizes that the weights of all stages have, and draw; raises InputError."""
     if len(everywhere) > 1 and all(each.keys() == everywhere[0].keys() for each in everywhere):
         raise InputError(
-            f"every rank builds the same parameters: {options.plan} is a plan in stages, and the "
-            "function returns the stage of its rank"
+            f"every rank built the same parameters, but {options.plan} has stages: the "
+            "function must return the stage of its rank"
         )
     given = array_files.read(options.inputs) if options.inputs else {}
     alone = Namespace(**{**vars(options), "against": options.module, "plan": None})
@@ -479,7 +482,9 @@ def compare_module_on_ranks(project: Project, options: Namespace) -> ModuleAgree
     Raises InputError, DiagnosticError, RankError.
     """
     if options.file == "-":
-        raise InputError("ranks that are processes read the file themselves: give it a name")
+        raise InputError(
+            "ranks that are processes read the diagram themselves: name a file instead of -"
+        )
     sizes = (stages_of(project, options) or compile_plan(project, options)).mesh
     on_processes().require()
     ranks = Ranks("processes", sizes, options.timeout)

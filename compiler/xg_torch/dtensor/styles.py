@@ -293,13 +293,15 @@ def named_by(given: Names, program: IRProgram) -> ModuleNames:
     for line in given.lines:
         if "{" in line.tensor:
             raise InputError(
-                f"{given.source}: {line.tensor} counts some layers, and torch's patterns all of "
-                "them: *"
+                f"{given.source}: {line.tensor} names some layers only, but patterns of "
+                "PyTorch name all of them: write * for the number"
             )
         modules |= dict.fromkeys(line.params, line.tensor.rpartition(".")[0])
     for param, *_ in Layers.of(program).params:
         if param not in modules:
-            raise InputError(f"{given.source} names {param} of {program.main.block} nowhere")
+            raise InputError(
+                f"{given.source} must name {param} of {program.main.block}: add a line for it"
+            )
     held = {line.tensor: line.params for line in given.lines}
     second = {
         held[original][0]: copy.rpartition(".")[0]
@@ -315,9 +317,14 @@ def _refuse_strange(given: Names) -> None:
     """Raise InputError for the keyword of what is no module, or that is no name itself."""
     for module, keyword in given.keywords.items():
         if not any(line.tensor.startswith(f"{module}.") for line in given.lines):
-            raise InputError(f"{given.source}: [keywords] names {module}, which holds no tensor")
+            raise InputError(
+                f"{given.source}: [keywords] names {module}, but no tensor of the file is in it"
+            )
         if not keyword.isidentifier():
-            raise InputError(f"{given.source}: {keyword!r} of {module} is no name of an argument")
+            raise InputError(
+                f"{given.source}: the keyword of {module} must be the name of an argument; "
+                f"found {keyword!r}"
+            )
 
 
 # A placed program along one axis of its mesh, in the words of torch.

@@ -48,7 +48,9 @@ def with_dtensors(model: nn.Module, cuts: Mapping[str, Cuts]) -> nn.Module:
     """
     mesh = current()
     if not isinstance(mesh, ProcessMesh):
-        raise InputError("DTensors are of ranks that are processes: join them, or start torchrun")
+        raise InputError(
+            "DTensors need ranks that are processes: join them, or start this with torchrun"
+        )
     for name, param in list(model.named_parameters(remove_duplicate=False)):
         whole = DTensor.from_local(
             param.detach(), mesh.devices, _placements(name, cuts.get(name, ()), mesh, param.ndim),
@@ -66,10 +68,16 @@ def _placements(name: str, cuts: Cuts, mesh: ProcessMesh, axes: int) -> list[Pla
     """The placement of a parameter on every axis of the mesh; the outer cut of one comes first."""
     names = list(mesh.devices.mesh_dim_names or ())
     if lengths(cuts):
-        raise InputError(f"{name} is padded, and a DTensor of it would have the padding")
+        raise InputError(
+            f"{name} is padded, and its DTensor would include the padding: leave `pad` out of "
+            "the plan"
+        )
     places = [names.index(over) for _, over, *_ in cuts]
     if places != sorted(places):
         order = ", ".join(names[place] for place in places)
-        raise InputError(f"{name} is cut over {order}, in another order than that of the mesh")
+        raise InputError(
+            f"{name} is divided over {order}; a DTensor needs the order of the mesh, "
+            f"{', '.join(names)}"
+        )
     found: dict[str, Placement] = {over: Shard(axes + axis) for axis, over, *_ in cuts}
     return [found.get(over, Replicate()) for over in names]

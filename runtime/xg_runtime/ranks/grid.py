@@ -35,7 +35,7 @@ class Grid:
     def __post_init__(self) -> None:
         for axis, size in self.sizes.items():
             if size < 1:
-                raise InputError(f"mesh axis {axis} has size {size}; it takes at least 1")
+                raise InputError(f"the mesh axis {axis} must have at least one rank; found {size}")
 
     @property
     def count(self) -> int:

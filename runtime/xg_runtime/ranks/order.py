@@ -26,8 +26,8 @@ def axis_of(over: str) -> str:
 def no_communicator(over: str) -> InputError:
     """Name a group that ranks did not make before they started, and where to add it."""
     return InputError(
-        f"ranks make all communicators before they start, and none over {axis_of(over)}: "
-        f"add it to `Terms(communicators=...)`"
+        f"no communicator over {axis_of(over)} was made before the ranks started: add it to "
+        "`Terms(communicators=...)`"
     )
 
 

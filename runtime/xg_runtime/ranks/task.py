@@ -65,7 +65,7 @@ def load_file(path: Path) -> ModuleType:
     """Import a file as a module of its own; raises FileError where it cannot be read."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise FileError(f"cannot read {path}: it is no Python file")
+        raise FileError(f"cannot load {path}: it is not a Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -73,7 +73,7 @@ def load_file(path: Path) -> ModuleType:
 
 def _own_module(name: str) -> ModuleType:
     if not name.startswith("xg_runtime."):
-        raise InputError(f"{name} is neither a module of xg_runtime nor a .py file")
+        raise InputError(f"a task is a module of xg_runtime or a .py file; found {name}")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

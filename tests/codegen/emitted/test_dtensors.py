@@ -72,7 +72,7 @@ def test_simulated_ranks_have_no_dtensors() -> None:
     module = xg.compile(None, "Net", "TP", source=NET).load("torch")
 
     def rank() -> None:
-        with pytest.raises(InputError, match="DTensors are of ranks that are processes"):
+        with pytest.raises(InputError, match="DTensors need ranks that are processes"):
             with_dtensors(module.Model(seed=0), module.cuts())
 
     simulate({"N_T": 2}, rank)

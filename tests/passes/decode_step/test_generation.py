@@ -115,7 +115,9 @@ def test_what_writes_no_text_is_refused() -> None:
     layer = written(
         "dim B, S, D = 4\nblock F(X [B, S, D]) -> Y [B, S, D] {\n    X -> tanh : Y\n}\n"
     )
-    with pytest.raises(InputError, match=r"does not go on with one text \[B, S\]"):
+    with pytest.raises(
+        InputError, match=r"cannot continue a text: it must take one input of ids \[B, S\]"
+    ):
         token_model(layer, layer.step(), None, 10)
-    with pytest.raises(InputError, match="LM knows 256 tokens, and the tokenizer has 300"):
+    with pytest.raises(InputError, match="LM knows 256 tokens, but the tokenizer has 300"):
         token_model(lm(), lm().step(), None, 300)

@@ -118,8 +118,8 @@ def test_an_array_is_given_once(tmp_path: Path) -> None:
     [
         ("none.npz", "there is no such file"),
         ("../net.npz", "is outside the project"),
-        ("net.xg", "arrays are kept in files that end in"),
-        ("damaged.npz", "it is damaged"),
+        ("net.xg", "a file of arrays must end in"),
+        ("damaged.npz", "the file is damaged"),
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, file: str, said: str) -> None:

@@ -139,4 +139,4 @@ def _refuse_endings(options: Namespace) -> None:
 
     for path in (options.out, options.save_params):
         if path is not None and path.suffix not in ENDINGS:
-            raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")
+            raise FileError(f"{path}: a file of arrays must end in {', '.join(ENDINGS)}")
