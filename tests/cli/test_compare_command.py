@@ -92,7 +92,7 @@ def test_arrays_that_were_dumped(xg: Xg, folder: Path) -> None:
     save(folder / "twice.npz", **arrays)
     said = xg("compare", FILE, "--against", "twice.npz", *MAP, *sizes)
     assert "first backward: dlayers.1.ffn.W_up" in said.out
-    assert "ours times 2" in said.out
+    assert "the diagram's times 2" in said.out
     del arrays["words.weight"]
     save(folder / "less.npz", **arrays)
     said = xg("compare", FILE, "--against", "less.npz", *MAP, *sizes)

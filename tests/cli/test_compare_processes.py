@@ -50,7 +50,7 @@ def test_the_rank_that_differs_is_named(xg: Xg) -> None:
     assert "first forward: LN of line 46 in layers.1, off by 9.1e-02 of its size on rank 1\n" in (
         said.out
     )
-    assert "the output of layers.1.norm_2 should be that" in said.out
+    assert "compared with the output of layers.1.norm_2" in said.out
 
 
 def test_copies_that_start_apart_are_not_drawn_over(xg: Xg) -> None:
@@ -139,4 +139,4 @@ def test_later_calls_of_a_module_are_compared(xg: Xg, folder: Path) -> None:
     said = xg(*words, "thrice.py:late")
     assert said.code == 1, said.err
     assert "first forward: ⊕ of line 5 in l, off by" in said.out
-    assert "of its size on rank 1\n  the output of l should be that" in said.out
+    assert "of its size on rank 1\n  compared with the output of l" in said.out

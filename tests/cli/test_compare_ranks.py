@@ -154,7 +154,7 @@ def test_sums_that_are_missing_or_taken_for_means(told: Told, halves: list[Array
     assert "from rank 0 of 2 only, cut along axis 0: the sum over ranks is missing" in out
     summed = [{n: 2 * x if f"local {n}" in part else x for n, x in part.items()} for part in halves]
     out = told(summed, "DP").out  # the mesh axis first, then what else has this number
-    assert "it is ours times 2 = N_D or N_L: a sum where a mean belongs" in out
+    assert "yours is the diagram's times 2 = N_D or N_L: a sum where a mean belongs" in out
 
 
 def test_terms_that_are_summed_behind_a_module_are_no_error(told: Told, whole: Arrays) -> None:

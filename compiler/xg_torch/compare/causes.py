@@ -455,9 +455,9 @@ def factor_between(
     text = f"{whole:.6g}" + (f" = {' or '.join(alike)}" if alike else "")
     if small and factor > 0:
         why = "a mean that is taken twice, or over the ranks where a sum belongs"
-        return f"it is ours divided by {text}: {why}"
+        return f"yours is the diagram's divided by {text}: {why}"
     why = "a sum where a mean belongs, or something counted more than once"
-    return f"it is ours times {text}: {why}"
+    return f"yours is the diagram's times {text}: {why}"
 
 
 # Why a gradient of theirs has other numbers: the part that is missing, or counted again.

@@ -275,11 +275,11 @@ def lines(found: ModuleAgreement, name: str) -> Iterator[str]:
 def _difference(first: FirstDifference, on: str | None) -> Iterator[str]:
     where = f" {on}" if on else ""
     yield f"first {first.direction}: {first.edge}, off by {first.error:.1e} of its size{where}"
-    yield f"  {first.theirs} should be that"
+    yield f"  compared with {first.theirs}"
     if first.cause is not None:
         at = f" at {first.at}" if first.at and first.at != first.edge else ""
         yield f"  likely cause{at}: {first.cause}"
-        yield "  the diagram gives the same numbers with that error"
+        yield "  with this error, the diagram gives your numbers"
     elif first.between:
         yield f"  the cause lies in: {', '.join(first.between)}"
 
