@@ -24,6 +24,7 @@ SRCSET = re.compile(r'srcset="([^"]+)"')
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNTOLD = re.compile(r"^(<!-- (?:file|part of): [^\n]*\.xg -->\n```)\n", re.MULTILINE)
 PROGRAM = re.compile(r"^```xg\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ALSO = re.compile(r"^(?:\*Also|Search words): ((?:.+\n)+)", re.MULTILINE)
 FOLDERS = (".", "docs", "docs/adr", "docs/how-to", "grammar")
 
 
@@ -86,8 +87,7 @@ def staged(path: str, text: str, pages: frozenset[str], figures: Mapping[str, st
     drawn: dict[str, bytes] = {}
 
     def pictured(found: re.Match[str]) -> str:
-        follows = found.string[found.end() :].lstrip()
-        has_one = follows.startswith("<picture") or "(figures/tutorial_" in found.string
+        has_one = "<picture" in found.string or "(figures/tutorial_" in found.string
         figures = {} if has_one else _figures(found[1])
         drawn.update((name, picture) for name, (picture, _) in figures.items())
         shown = "".join(
@@ -101,7 +101,7 @@ def staged(path: str, text: str, pages: frozenset[str], figures: Mapping[str, st
             + (opening_link("diagram", found[1], playground) if figures or has_one else "")
         )
 
-    text = PROGRAM.sub(pictured, text)
+    text = ALSO.sub(_indexed, PROGRAM.sub(pictured, text))
     shown = {
         posixpath.normpath(posixpath.join(home, name))
         for name in (*SOURCE.findall(text), *SRCSET.findall(text), *IMAGE.findall(text))
@@ -110,6 +110,13 @@ def staged(path: str, text: str, pages: frozenset[str], figures: Mapping[str, st
     shown -= drawn.keys()
     name = "index.md" if path == "README.md" else path
     return Staged(name, text, frozenset(linked), frozenset(shown), drawn)
+
+
+def _indexed(found: re.Match[str]) -> str:
+    """The line of other words, and the same words where the search looks first."""
+    words = " ".join(found[1].split()).rstrip("*.").split(", ")
+    entries = ", ".join(f"! {word}" for word in words if not set(word) & set(";!:"))
+    return f"{found[0]}\n```{{index}} {entries}\n```\n"
 
 
 def _figures(program: str) -> dict[str, tuple[bytes, str]]:

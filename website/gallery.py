@@ -49,10 +49,12 @@ def files(built: list[Built]) -> dict[str, bytes]:
 
 
 def page(built: Built) -> str:
-    """All that is there of one diagram."""
+    """All that is there of one diagram, its figure first."""
+    first = built.blocks[0]
     parts = [
         f"# {built.name}",
         _comment(built.text),
+        _figure(first.stem, _first_view(first), first.title),
         f"```xg\n{built.text.rstrip()}\n```",
         opening_link(built.name, built.text, "../playground/index.html").strip(),
         f"```console\n$ ./xg build diagrams/{built.path} --all\n```",
@@ -76,11 +78,18 @@ def _of_block(built: Built, block: Block) -> Iterator[str]:
     named = "" if block.title == block.name else f": {block.title}"
     yield f"## {block.name}{named}"
     for view in block.views:
+        if (block, view) == (built.blocks[0], _first_view(block)):
+            continue  # it begins the page
         shown = _figure(block.stem, view, block.title)
         label = f"{view} figure"
         yield shown if view == "forward" else _folded(label, shown)
     if block.whole:
         yield from _of_whole(built, block)
+
+
+def _first_view(block: Block) -> str:
+    """The view that shows a block best: an overview opens its calls."""
+    return "overview" if "overview" in block.views else "forward"
 
 
 def _figure(stem: str, view: str, title: str) -> str:
@@ -169,7 +178,7 @@ def _shelf(title: str, built: list[Built]) -> str:
 
 def _card(one: Built) -> str:
     first = one.blocks[0]
-    view = "overview" if "overview" in first.views else "forward"
+    view = _first_view(first)
     images = "".join(
         f'<img class="only-{theme}" src="files/{first.stem}.{view}{end}.svg" alt="" loading="lazy">'
         for theme, end in (("light", ""), ("dark", ".dark"))

@@ -252,7 +252,7 @@ def test_a_factor_that_fits_nothing_is_no_cause(xg: Xg, folder: Path) -> None:
         save(folder / "found.npz", X=X, t=t, W=W, loss=right["loss"] / factor, **{"d/W": W})
         said = xg("compare", "head.xg", "--against", "found.npz")
         assert "first forward: loss" in said.out
-        assert ("it is ours divided by 4 = B" in said.out) == known
+        assert ("yours is the diagram's divided by 4 = B" in said.out) == known
         assert ("divided" in said.out) == known
 
 

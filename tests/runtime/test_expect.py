@@ -86,7 +86,7 @@ def test_invented_inputs_fit_and_depend_on_the_seed() -> None:
     }  # fmt: skip
     assert np.array_equal(first["X"], random_inputs(WANTED, sizes, 0)["X"])
     assert not np.array_equal(first["X"], random_inputs(WANTED, sizes, 1)["X"])
-    with pytest.raises(InputError, match=r"X \[B, S, 3\]: has no number for S"):
+    with pytest.raises(InputError, match=r"X \[B, S, 3\] has no number for S"):
         random_inputs(WANTED, {"B": 2}, 0)
 
 

@@ -91,7 +91,7 @@ def test_training_never_sees_validation_tokens() -> None:
 
 
 def test_a_text_shorter_than_its_window_is_refused() -> None:
-    with pytest.raises(InputError, match="a window of 9 tokens needs a longer text: 9 tokens"):
+    with pytest.raises(InputError, match="a window of 9 tokens needs a longer text: only 9 tokens"):
         TextSource(corpus_of(b"0123456789"), 1, 9)
     no_validation = TextSource(corpus_of(b"0123456789"), 1, 8)
     assert list(no_validation.validation()) == []
@@ -120,5 +120,5 @@ def test_held_rows_come_in_whole_batches() -> None:
 def test_rows_that_do_not_match_are_refused() -> None:
     with pytest.raises(InputError, match="X, t must have the same number of rows"):
         ArraySource({"X": np.ones(3), "t": np.ones(4)}, frozenset("Xt"), 1, "hash")
-    with pytest.raises(InputError, match="no rows are left to train on: 10 are held"):
+    with pytest.raises(InputError, match="no rows are left to train on: validation takes 10"):
         array_source(10)

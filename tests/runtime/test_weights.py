@@ -196,10 +196,10 @@ def deep(folder: Path) -> None:
         (header, "00002-of-00004.safetensors is damaged"),
         (lost, "names model-00002-of-00004.safetensors, which is not beside it"),
         (elsewhere, "says that h.0.w is in model-00004-of-00004.safetensors, which lacks it"),
-        (no_json, "must hold a JSON object"),
+        (no_json, "is no JSON"),
         (no_map, "has no weight_map"),
         (empty_map, "has no weight_map"),
-        (deep, "must hold a JSON object"),
+        (deep, "is no JSON"),
     ],
 )
 def test_damage_is_told(tmp_path: Path, harm: Callable[[Path], None], message: str) -> None:

@@ -8,7 +8,10 @@ const LATER = [
 ];
 
 var Scorer = {
-  score: ([name, , , , score]) => score - (LATER.find(([page]) => page.test(name))?.[1] ?? 0),
+  score: ([name, , anchor, , score]) =>
+    /^#xg\d/.test(anchor ?? "") // the code of an error, which is looked for itself
+      ? score + 100
+      : score - (LATER.find(([page]) => page.test(name))?.[1] ?? 0),
   objNameMatch: 11, objPartialMatch: 6, objPrio: { 0: 15, 1: 5, 2: -5 }, objPrioDefault: 0,
   title: 15, partialTitle: 7, term: 5, partialTerm: 2, // as in Sphinx
 };
