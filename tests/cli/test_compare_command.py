@@ -114,7 +114,7 @@ def test_a_module_in_a_test() -> None:
         (("--module", "nothing"), "--against takes MODULE:BUILD"),
         (("--module", "nothing:build"), "there is no module nothing"),
         (("--module", "nothing.py:build"), "there is no file nothing.py"),
-        (("--module", "bad.py:nothing"), "bad.py has no nothing"),
+        (("--module", "bad.py:nothing"), "bad.py has no function or class nothing"),
         (("--module", "bad.py:build"), "bad.py:build must return a torch.nn.Module; found 1"),
         (("--module", "bad.py:fails"), "cannot be built: ZeroDivisionError: division by zero"),
         (("--module", "bad.py:other"), "the module has names of its own, such as bias"),

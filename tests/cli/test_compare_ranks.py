@@ -178,7 +178,7 @@ def test_terms_that_are_summed_behind_a_module_are_no_error(told: Told, whole: A
 
 def test_what_cannot_be_compared_is_told(told: Told, whole: Arrays, xg: Xg, folder: Path) -> None:
     ranks = [heads(whole, 0), heads(whole, 1)]
-    assert "TP of 4 (N_T = 4): --set N_T=" in told(ranks, "TP", "--set", "N_T=4").err
+    assert "TP has 4 (N_T = 4): --set N_T=" in told(ranks, "TP", "--set", "N_T=4").err
     assert "stages" in told(ranks, "PP").err
     words = ("compare", FILE, "--map", NAMES, *SIZES, "--against")
     assert "has the arrays of 2 ranks: name the plan" in xg(*words, "ranks").err

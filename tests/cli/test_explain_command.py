@@ -60,7 +60,7 @@ def test_mistakes_of_the_file(xg: Xg, folder: Path) -> None:
     assert "too large to show every number" in said.err
     said = xg("explain", "node_i")
     assert said.code == 1
-    assert "computes one rank's part, and a page is about one device: `xg serve`" in said.err
+    assert "to see the numbers of all ranks, run `xg serve`" in said.err
 
 
 def test_a_block_without_gradients(xg: Xg, folder: Path) -> None:

@@ -128,7 +128,7 @@ def test_what_cannot_go_on(xg: Xg, train: Train, folder: Path) -> None:
     assert xg("generate", "run", "--top-p", 1.5).code == 2
     assert xg("generate", "run", "--set", "D=8").code == 2
     assert xg("generate", "lm.xg").code == 2
-    assert "--stop 'th' is 2 tokens" in xg("generate", "run", "--stop", "th").err
+    assert "'th' is 2 tokens of this model" in xg("generate", "run", "--stop", "th").err
     assert xg("generate", "run", "--temperature", "nan").code == 2
 
 

@@ -137,8 +137,8 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"b"', '"c"', "names b of Net nowhere"),
-        ('"V"', '"b"', "names b of Net 2 times"),
+        ('"b"', '"c"', "it names it nowhere"),
+        ('"V"', '"b"', "it names it 2 times"),
         ('"T : W"', '"T -> split : W, U"', "names U, which Net does not have"),
         ('"T : W"', '"turn : W"', "'turn' is none of T"),
         ('"T : W"', '"T : W, b"', "or several behind split or rows"),
@@ -165,9 +165,9 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
         (
             'kind = "tiny"',
             '[config.wrong]\nkey = "width"',
-            "sets wrong, which tiny.xg does not have",
+            "sets wrong, which is no dim or option of tiny.xg",
         ),
-        ('D_ff = "hidden"', 'D_f = "hidden"', "sets D_f, which tiny.xg does not have: it may set"),
+        ('D_ff = "hidden"', 'D_f = "hidden"', "sets D_f, which is no dim or option of tiny.xg: it may set"),
         ("[config.drawn]\nkind =", "drawn =", "drawn should be a table"),
     ],
 )

@@ -19,14 +19,14 @@ INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
 HEAD = """\
 # Errors
 
+Search words: error code, message, diagnostic, warning, what does this mean, fix, troubleshooting.
+
 xg prints the code of each error: `error[XG0301]`. This page says what each code means and shows
 an example: a message, the line that it is about and, after `=`, the fix. `xg explain XG0301` prints
 one entry in the terminal.
 
 A code never changes its meaning, so programs can rely on it: `xg check --json` and
 `xg check --format sarif` have it too.
-
-Search words: error code, message, diagnostic, warning, what does this mean, fix, troubleshooting.
 
 <!-- ./dev docs writes this page from the errors and their golden cases. -->
 """
