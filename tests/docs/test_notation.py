@@ -32,6 +32,8 @@ FAMILIES: Final = {
 HEAD: Final = """\
 # Notation
 
+*Also: read a figure, how to read a diagram, symbols, arrows, legend, list of operators.*
+
 This page has every sign of figures and every operator of the language once. `./dev docs` writes it
 and its picture from the operators themselves, and a test fails if it is out of date. `xg ops NAME`
 has formula and gradient of one, [the language](../grammar/README.md) how chains are written.
