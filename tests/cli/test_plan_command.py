@@ -184,7 +184,7 @@ def test_the_winner_is_written_as_a_plan(xg: Xg, net: Path) -> None:
         (("--ranks", "4", "--memory", "1GB", "--machine", "b300"), "no machine is called b300"),
         (
             ("--ranks", "16", "--memory", "1GB", "--machine", "a100"),
-            "the table has no a100-network",
+            "the table has no network a100-network",
         ),
     ],
 )

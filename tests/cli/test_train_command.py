@@ -140,7 +140,7 @@ def test_the_loss_can_be_chosen(xg: Xg, folder: Path) -> None:
     words = ["train", "two.xg", "--data", "rows.npz", "--steps", 2, "--overwrite"]
     said = xg(*words)
     assert said.code == 1
-    assert "--loss must name an output to minimize: near, far" in said.err
+    assert "--loss must name an output to minimize: choose near, far" in said.err
     assert "Y is no output of Net that is a single float" in xg(*words, "--loss", "Y").err
     assert xg(*words, "--loss", "near").code == 0
     near = losses(folder / "runs" / "two")
