@@ -167,7 +167,11 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
             '[config.wrong]\nkey = "width"',
             "sets wrong, which is no dim or option of tiny.xg",
         ),
-        ('D_ff = "hidden"', 'D_f = "hidden"', "sets D_f, which is no dim or option of tiny.xg: it may set"),
+        (
+            'D_ff = "hidden"',
+            'D_f = "hidden"',
+            "sets D_f, which is no dim or option of tiny.xg: it may set",
+        ),
         ("[config.drawn]\nkind =", "drawn =", "drawn should be a table"),
     ],
 )
