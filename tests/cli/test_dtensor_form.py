@@ -83,7 +83,7 @@ def test_names_that_do_not_fit(xg: Xg, folder: Path) -> None:
     assert (said.code, "attn.c_attn holds more than layers.*.attn.W_Q" in said.err) == (1, True)
     said = xg("show", "llama", *words[2:], "--map", NAMES)
     assert said.code == 1
-    assert "minigpt.names.toml names g of Llama nowhere" in said.err
+    assert "minigpt.names.toml must name g of Llama" in said.err
 
 
 def test_what_has_no_effect_is_refused(xg: Xg) -> None:

@@ -288,7 +288,7 @@ def test_words_of_one_function_are_one_and_dropout_is_a_note(xg: Xg, two: Path) 
     tensors = weights.read(two / "held").tensors
     weights.write(two / "other", tensors, {**config, "act": "gelu"})
     said = xg("weights", "two.xg", "--from", "other")
-    assert (said.code, 'says act = "gelu"' in said.err) == (1, True)
+    assert (said.code, 'has act = "gelu"' in said.err) == (1, True)
 
 
 def test_damage_ends_with_4_and_what_is_missing_with_5(xg: Xg, held: Path) -> None:
