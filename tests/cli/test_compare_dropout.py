@@ -48,8 +48,8 @@ def test_another_part_is_refused_with_both(xg: Xg) -> None:
     said = compared(xg, "more", "--dropout", 3)
     assert said.code == 1
     assert said.err == (
-        "xg: the module drops 0.2 of AS of line 21 in layers.0.attn [8, 4, 10, 10], and the "
-        "diagram 0.1\n"
+        "xg: the diagram drops 0.1 of AS of line 21 in layers.0.attn [8, 4, 10, 10], but the "
+        "module drops 0.2: give both the same probability\n"
     )
 
 
