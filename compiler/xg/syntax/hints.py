@@ -691,7 +691,7 @@ def _sign_as_node(stop: Stop, front: str, behind: str) -> Repair | None:
     used = f"{head if head.isidentifier() else ''} -> f<-{operand[1]}".strip()
     helps = (
         f"define it: `op f(x, y) = x {stop.sign} y`, and write `{used}`",
-        f"if y is a single number, `[]`, write `op f(x [..], y []) = x {stop.sign} y`",
+        f"for a single number y, the op is `op f(x [..], y []) = x {stop.sign} y`",
     )
     if operand[1][0].isdigit():
         scale = f"1/{operand[1]}" if stop.sign == "/" else f"-{operand[1]}"
