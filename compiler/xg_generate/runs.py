@@ -28,15 +28,11 @@ from xg.ir.graph import IRProgram, Value
 from xg.ir.labels import value_names
 from xg.ir.size_checks import size_constraints
 from xg_runtime import checkpoint, files
-from xg_runtime.batches import Source
-from xg_runtime.corpus import Corpus
+from xg_runtime.batches import Corpus, Source
 from xg_runtime.errors import CheckpointError, InputError
-from xg_runtime.generate import Reader, Rereading, Stepping, TokenModel, generate
+from xg_runtime.generate import Reader, Rereading, Sampling, Stepping, TokenModel, generate
 from xg_runtime.module import Array, Arrays, Module
-from xg_runtime.sample import Sampling
-from xg_runtime.stream import pieces
-from xg_runtime.tokenizer import TOKENIZER, Tokenizer
-from xg_runtime.tokens import Vocabulary, vocabulary_from
+from xg_runtime.tokens import TOKENIZER, Tokenizer, Vocabulary, pieces, vocabulary_from
 
 if TYPE_CHECKING:
     from xg_runtime.checkpoint import Checkpoint

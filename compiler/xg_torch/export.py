@@ -33,8 +33,8 @@ from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.random import input_draws
 from xg_runtime.errors import FileError, InputError
-from xg_runtime.expect import fit
 from xg_runtime.module import Array, Arrays
+from xg_runtime.run import fit
 
 if TYPE_CHECKING:
     from torch import nn

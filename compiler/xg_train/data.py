@@ -19,14 +19,13 @@ from xg.ir.size_checks import sizes_from_arrays
 from xg.ir.walk import ignored, is_loss, scalars
 from xg.ir.walk import loss_of as loss_of_graph
 from xg_generate.runs import TrainingSetup
-from xg_runtime import arrays, corpus, dataset_folder, files, shards
+from xg_runtime import arrays, batches, files
 from xg_runtime.batches import ArraySource, TextSource
 from xg_runtime.errors import InputError
-from xg_runtime.expect import fit
 from xg_runtime.module import Arrays
-from xg_runtime.splitting import WHOLE, Split
-from xg_runtime.tokenizer import Tokenizer
-from xg_runtime.tokens import IdVocabulary
+from xg_runtime.run import fit
+from xg_runtime.step import WHOLE, Split
+from xg_runtime.tokens import IdVocabulary, Tokenizer
 
 # The training task of a block: next tokens of a text, or rows of arrays.
 
@@ -172,7 +171,7 @@ def _has_rows(options: Namespace, draft: Program) -> bool:
     """Whether the data has rows of the diagram's inputs; raises InputError for a strange folder."""
     if not options.data.is_dir():
         return options.data.suffix in arrays.ENDINGS
-    there = dataset_folder.columns(options.data)
+    there = batches.columns(options.data)
     inputs = [str(value.name) for value in draft.graphs.main.inputs]
     if set(inputs) <= set(there):
         of_text = {
@@ -220,12 +219,12 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     return TrainingSetup(program, source, loss, settings, *how, references, of_text)
 
 
-def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corpus:
+def _corpus(options: Namespace, task: TextTask, size: int | None) -> batches.Corpus:
     """The tokens of a text, or of shards; `size` is how many the diagram has room for."""
     tokenizer = Tokenizer.read(options.tokenizer) if options.tokenizer else None
     is_folder = options.data is not None and options.data.is_dir()
-    if options.data is None or not (is_folder or options.data.suffix == shards.ENDING):
-        return corpus.load(options.data, tokenizer or options.level)
+    if options.data is None or not (is_folder or options.data.suffix == batches.ENDING):
+        return batches.load(options.data, tokenizer or options.level)
     if tokenizer is None and size is None:
         raise InputError(
             f"{task.vocabulary} has no number: write --tokenizer, or set the number of "
@@ -237,11 +236,11 @@ def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corp
             options.prompt.encode("utf-8", "surrogateescape")
         )  # refused before it is trained
     if is_folder:
-        ids = dataset_folder.joined(options.data, TOKENS)
-        shards.check_vocabulary(f"{TOKENS} in {options.data}", ids, vocabulary.size)
-        return corpus.split(ids, vocabulary, hashlib.sha256(ids.tobytes()).hexdigest())
-    read = shards.read(shards.find(options.data), options.token_type, vocabulary.size)
-    return corpus.split(read.ids, vocabulary, read.sha256)
+        ids = batches.joined(options.data, TOKENS)
+        batches.check_vocabulary(f"{TOKENS} in {options.data}", ids, vocabulary.size)
+        return batches.split(ids, vocabulary, hashlib.sha256(ids.tobytes()).hexdigest())
+    read = batches.read_shards(batches.find(options.data), options.token_type, vocabulary.size)
+    return batches.split(read.ids, vocabulary, read.sha256)
 
 
 def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSetup:
@@ -276,9 +275,7 @@ def _arrays(draft: Program, path: Path) -> tuple[Arrays, str]:
     """The arrays of a file or of a folder of datasets, and the SHA-256 of what there is."""
     if not path.is_dir():
         return arrays.read(path), hashlib.sha256(files.read(path)).hexdigest()
-    found = dataset_folder.stack_columns(
-        path, [str(value.name) for value in draft.graphs.main.inputs]
-    )
+    found = batches.stack_columns(path, [str(value.name) for value in draft.graphs.main.inputs])
     digest = hashlib.sha256()
     for name, array in found.items():
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())

@@ -31,8 +31,7 @@ from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.interrupt import Interrupt
 from xg_runtime.module import Module
 from xg_runtime.ranks import rank, simulate
-from xg_runtime.ranks.pipeline import Pipeline, RankStage
-from xg_runtime.ranks.stage_training import StageTraining
+from xg_runtime.ranks.pipeline import Pipeline, RankStage, StageTraining
 from xg_runtime.ranks.world import RankWorld
 from xg_runtime.step import Stepper
 from xg_runtime.train import Outcome, check_free, train

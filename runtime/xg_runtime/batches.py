@@ -1,4 +1,4 @@
-"""Where training data comes from: batches that depend on seed and step only.
+"""Read training data from text, shards or datasets, in batches that depend on seed and step only.
 
     TextSource(corpus, batch=8, window=64, ...)     next-token batches from a text
     ArraySource(arrays, batched={"X", "t"}, ...)    rows of arrays, for every other task
@@ -6,16 +6,253 @@
 A source keeps no position: `batch(step)` is a pure function, so resuming needs only the step.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from xg_runtime.corpus import Corpus
-from xg_runtime.errors import InputError
+from xg_runtime import files
+from xg_runtime.errors import FileError, InputError
+from xg_runtime.files import file_errors, refuse_special
 from xg_runtime.module import Array, Arrays
 from xg_runtime.random import fold
+from xg_runtime.tokens import Level, Vocabulary, vocabulary_of
+
+# Text to train on: read, turned into tokens, split; and the entropy a model has to beat.
+#
+#     load(path, tokens) -> Corpus         path None: a text that every Python has
+#     unigram_entropy(tokens) -> float     nats per token
+#
+# The default text is the language reference topics of the standard library (`pydoc_data.topics`),
+# in the order of their names: about 700 kB of English, the same bytes for one Python version.
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Token ids for training and validation [N], [M], what they mean, and the text's SHA-256."""
+
+    train: Array
+    validation: Array
+    vocabulary: Vocabulary
+    sha256: str
+
+    @property
+    def entropy(self) -> float:
+        """The unigram entropy of the training tokens, in nats."""
+        return unigram_entropy(self.train)
+
+
+def load(path: Path | None, tokens: Level | Vocabulary = "byte", validation: float = 0.1) -> Corpus:
+    """Return the corpus of a text file, or of the default text.
+
+    The last `validation` part of the tokens is kept from training. Raises FileError, InputError.
+    """
+    text = default_text() if path is None else files.read(path)
+    return corpus_of(text, tokens, validation)
+
+
+def corpus_of(text: bytes, tokens: Level | Vocabulary = "byte", validation: float = 0.1) -> Corpus:
+    """Return the corpus of a text in memory, in tokens of a level or of a given vocabulary."""
+    if not text:
+        raise InputError("the text to train on is empty: name a file that has some")
+    vocabulary = vocabulary_of(text, tokens) if isinstance(tokens, str) else tokens
+    return split(vocabulary.encode(text), vocabulary, hashlib.sha256(text).hexdigest(), validation)
+
+
+def split(ids: Array, vocabulary: Vocabulary, sha256: str, validation: float = 0.1) -> Corpus:
+    """Return the corpus of tokens; the last `validation` part of them is kept from training."""
+    cut = len(ids) - round(len(ids) * validation)
+    return Corpus(ids[:cut], ids[cut:], vocabulary, sha256)
+
+
+def default_text() -> bytes:
+    """Return the language reference topics of this Python in UTF-8; raises FileError."""
+    try:
+        topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
+    except ImportError as error:
+        raise FileError(
+            "this Python lacks pydoc_data, the default text: name a text to train on"
+        ) from error
+    return "\n".join(topics[name] for name in sorted(topics)).encode()
+
+
+def unigram_entropy(tokens: Array) -> float:
+    """Return -Σ p ln p over how often each id occurs: the loss of knowing frequencies only."""
+    counts = np.bincount(tokens)
+    share = counts[counts > 0] / len(tokens)
+    return float(-(share * np.log(share)).sum())
+
+
+# A folder that `save_to_disk` of Hugging Face's datasets has written, read by that package.
+#
+#     columns(path) -> names                what there is
+#     read(path, names) -> {name: rows}     a list of arrays for each column, one for each row
+#
+# Nothing is loaded from elsewhere.
+
+
+def columns(path: Path) -> list[str]:
+    """Return the names of the columns; raises InputError where the folder has no single dataset."""
+    return list(_dataset(path).column_names)
+
+
+def read(path: Path, names: Iterable[str]) -> dict[str, list[Array]]:
+    """Return the rows of some columns; raises InputError."""
+    data: Any = _dataset(path).with_format("numpy")
+    return {name: [np.asarray(row) for row in cast("list[Any]", data[name])] for name in names}
+
+
+def stack_columns(path: Path, names: Iterable[str]) -> Arrays:
+    """Return columns as arrays with a row for each row; raises InputError for uneven ones."""
+    found: Arrays = {}
+    for name, rows in read(path, names).items():
+        shapes = {row.shape for row in rows}
+        if len(shapes) != 1:
+            raise InputError(
+                f"the rows of {name} in {path} must have one shape; found {len(shapes)}"
+            )
+        found[name] = np.stack(rows)
+    return found
+
+
+def joined(path: Path, name: str) -> Array:
+    """Return a column of lists of tokens as one list, row after row; raises InputError."""
+    rows = read(path, [name])[name]
+    tokens = np.concatenate([np.ravel(row) for row in rows]) if rows else np.zeros(0)
+    if not np.issubdtype(tokens.dtype, np.integer):
+        raise InputError(f"{name} in {path} must hold integers, the tokens; found {tokens.dtype}")
+    return tokens
+
+
+def _dataset(path: Path) -> Any:  # noqa: ANN401 - datasets has no types
+    try:
+        import datasets  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise InputError(
+            f"reading the folder {path} needs the package datasets: pip install 'xg[datasets]'"
+        ) from error
+    package: Any = datasets
+    try:
+        data: Any = package.load_from_disk(str(path))
+    except Exception as error:  # datasets, pyarrow and fsspec have errors of their own
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(
+            f"{path} is no folder that `save_to_disk` of datasets wrote: {reason}"
+        ) from error
+    if isinstance(data, dict):
+        parts = ", ".join(f"{path}/{name}" for name in cast("dict[str, Any]", data))
+        raise InputError(f"{path} has several datasets: name one of them with --data, {parts}")
+    return data
+
+
+# Shards of tokens, as tools for pretraining write them: numbers of one width, one after the other.
+#
+#     find(Path("data/shard_*.bin")) -> paths      by name; of one file that alone
+#     read(paths, "uint16") -> Shards              the tokens of all, in this order
+#
+# nanoGPT writes nothing but tokens, so their width has to be named. llm.c and what follows it begin
+# a file with 256 numbers of 32 bits, of which the first says the width and the third how many
+# tokens there are.
+
+
+TokenType: TypeAlias = Literal["uint16", "uint32"]
+ENDING: Final = ".bin"
+_LITTLE: Final = {"uint16": "<u2", "uint32": "<u4"}
+_KNOWN: Final[dict[tuple[int, int], TokenType]] = {  # by the first two numbers of a header
+    (20240520, 1): "uint16",
+    (20240801, 7): "uint32",
+}
+_HEADER: Final = 256  # numbers of 32 bits
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The tokens [N] of all files, and the SHA-256 of their bytes."""
+
+    ids: Array
+    sha256: str
+
+
+def find(path: Path) -> list[Path]:
+    """Return the files of a name in which `*` is any text, in the order of their names.
+
+    Raises InputError where there is none.
+    """
+    if "*" not in path.name or path.is_file():
+        return [path]
+    found = sorted(each for each in path.parent.glob(path.name) if each.is_file())
+    if not found:
+        raise InputError(f"there is no file {path}")
+    return found
+
+
+def read_shards(paths: Sequence[Path], type_: TokenType | None, size: int) -> Shards:
+    """Return the tokens of files, each below `size`, all in memory; raises InputError, FileError.
+
+    `type_` is needed where the files have no header.
+    """
+    sha256 = hashlib.sha256()
+    parts: list[Array] = []
+    for path in paths:
+        with file_errors("read"):
+            refuse_special(path)
+            content = np.fromfile(path, np.uint8)
+        sha256.update(content.data)
+        ids = _tokens(path, content, type_)
+        check_vocabulary(path.name, ids, size)
+        parts.append(ids)
+    widths = {part.dtype.name: path for part, path in zip(parts, paths, strict=True)}
+    if len(widths) > 1:
+        others = ", ".join(f"{path.name} {width}" for width, path in widths.items())
+        raise InputError(f"shards of one text must have one type of token; found {others}")
+    return Shards(np.concatenate(parts), sha256.hexdigest())
+
+
+def _tokens(path: Path, content: Array, type_: TokenType | None) -> Array:
+    """Return the tokens of one file."""
+    head = content[: 4 * _HEADER].view("<i4") if len(content) >= 4 * _HEADER else np.zeros(3)
+    known = _KNOWN.get((int(head[0]), int(head[1])))
+    if known is None and type_ is None:
+        raise InputError(
+            f"{path.name} does not say how wide its tokens are: write --token-type uint16, or "
+            "uint32"
+        )
+    if known and type_ not in (None, known):
+        raise InputError(
+            f"the header of {path.name} says {known}, not {type_}: leave out --token-type"
+        )
+    body = content[4 * _HEADER :] if known else content
+    kind = np.dtype(_LITTLE[known or type_ or "uint16"])
+    if len(body) % kind.itemsize:
+        raise InputError(
+            f"{path.name} must hold whole tokens of {kind.itemsize} bytes; found "
+            f"{len(body):,} bytes"
+        )
+    ids: Array = body.view(kind)
+    if known and len(ids) != int(head[2]):
+        said = f"the header of {path.name} says {int(head[2]):,} tokens"
+        raise InputError(f"{said}, but it has {len(ids):,}: the file is cut off or damaged")
+    return ids
+
+
+def check_vocabulary(source: str, ids: Array, size: int) -> None:
+    """Refuse tokens from `size` on: another vocabulary, or another width."""
+    if not len(ids):
+        raise InputError(f"{source} has no tokens")
+    if ids.min() < 0:
+        raise InputError(f"{source} has the token {ids.min()}: tokens must be 0 or more")
+    place = int(ids.argmax())
+    if ids[place] >= size:
+        raise InputError(
+            f"{source} has the token {ids[place]:,} at place {place:,}, but the vocabulary "
+            f"ends with {size - 1:,}: set the number of tokens, or check --token-type"
+        )
 
 
 class Source(Protocol):

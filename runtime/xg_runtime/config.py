@@ -13,8 +13,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from xg_runtime.batches import Source
 from xg_runtime.checkpoint.manifest import Form, Json
-from xg_runtime.optim import SGD, Adam, AdamW, Optimizer
-from xg_runtime.schedule import Kind, Schedule
+from xg_runtime.optim import SGD, Adam, AdamW, Kind, Optimizer, Schedule
 
 OptimizerName: TypeAlias = Literal["sgd", "adam", "adamw"]
 

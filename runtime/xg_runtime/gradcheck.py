@@ -10,20 +10,33 @@ small for the comparison to mean anything, or that consists of rounding errors, 
 declared to be zero with the reason.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from xg_runtime import agreement
 from xg_runtime.errors import InputError
 from xg_runtime.module import Arrays, Module, in_type, is_float
-from xg_runtime.norm import global_norm
-from xg_runtime.probe import Coordinate, Direction, Function, Gradient, Objective, Point, Probe
+from xg_runtime.optim import global_norm
+from xg_runtime.probe import (
+    DIFFERENCES,
+    FLOOR,
+    Comparison,
+    Coordinate,
+    Direction,
+    Function,
+    Gradient,
+    Objective,
+    Point,
+    Points,
+    Probe,
+    compare,
+)
 from xg_runtime.random import fold
-from xg_runtime.slope_comparison import Comparison, Points, compare
 
 Verdict: TypeAlias = Literal["ok", "zero", "failed"]
 
@@ -70,7 +83,7 @@ def check_module(
     frozen: Collection[str] = (),
     dropout: int | None = None,
     seed: int = 0,
-    tolerance: float = agreement.DIFFERENCES,
+    tolerance: float = DIFFERENCES,
 ) -> Report:
     """Check the backward of a module at `params` and `inputs`, float64; ids stay as they are.
 
@@ -104,7 +117,7 @@ def check(
     *,
     zeros: Mapping[str, str] | None = None,
     seed: int = 0,
-    tolerance: float = agreement.DIFFERENCES,
+    tolerance: float = DIFFERENCES,
 ) -> Report:
     """Check that `gradient(values, d_outputs)` is the gradient of Σ d_outputs · function(values).
 
@@ -212,7 +225,7 @@ class _Checker:
             if not one.error <= self.tolerance:
                 return "failed", f"{self._at(one)}: {one.derived:.9g}, measured {one.measured:.9g}"
         norm = global_norm({name: self.points.first.gradients[name]})
-        least = self.tolerance * agreement.FLOOR * self._total(name)
+        least = self.tolerance * FLOOR * self._total(name)
         if norm <= least or self.points.is_rounding(name):
             return ("zero", self.zeros[name]) if name in self.zeros else ("failed", UNEXPLAINED)
         if name in self.zeros:
@@ -225,3 +238,54 @@ class _Checker:
             return f"along direction {one.worst.number}"
         shape = self.points.first.gradients[one.worst.name].shape
         return f"at {[int(place) for place in np.unravel_index(one.worst.place, shape)]}"
+
+
+# A gradient report as a text table, and as JSON.
+#
+# gradient  shape     compared          error    tolerance  verdict
+# dW_Q      [64, 64]  64 + 8 directions 2.1e-10  1e-06      ok
+
+
+_OF_ZEROS = """
+note: differences are zero there, too, so they prove nothing: either no result depends on it,
+or what it chooses among is equal, such as rows of a state that all start as one number,
+or it shifts alike what is compared, such as a bias of two towers in front of a matrix of both"""
+_HEAD = ("gradient of", "shape", "compared", "error", "tolerance", "verdict")
+
+
+def table(report: Report) -> str:
+    """Return the rows under a head, and a line that counts them; ends in a newline."""
+    lines = [_HEAD, *map(_cells, report.rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    return "\n".join([*text, _summary(report)]) + "\n"
+
+
+def as_json(report: Report) -> dict[str, object]:
+    """Return the report as JSON has it; an error that is not a number is null."""
+    rows = [asdict(row) for row in report.rows]
+    for row in rows:
+        row["error"] = row["error"] if math.isfinite(row["error"]) else None
+    return {"passed": report.passed, "seed": report.seed, "gradients": rows}
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    reason = f": {row.reason}" if row.reason else ""
+    return (
+        row.name,
+        f"[{', '.join(map(str, row.shape))}]",
+        f"{row.coordinates}" + (f" + {row.directions} directions" if row.directions else ""),
+        f"{row.error:.1e}",
+        f"{row.tolerance:.0e}",
+        f"{row.verdict}{reason}",
+    )
+
+
+def _summary(report: Report) -> str:
+    failed = sum(row.verdict == "failed" for row in report.rows)
+    proven = f"{len(report.rows) - failed} of {len(report.rows)} gradients agree"
+    zeros = any(row.reason == UNEXPLAINED for row in report.rows)
+    return f"{proven}, seed {report.seed}" + (_OF_ZEROS if zeros else "")

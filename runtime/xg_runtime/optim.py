@@ -12,12 +12,84 @@ The formulas are torch's, because results are compared with torch and papers lea
 Gradients are never written to: a residual hands one array to two names.
 """
 
+from __future__ import annotations
+
+import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from xg_runtime.module import Array, Arrays
+
+# The norm over all gradients, and clipping by it (Pascanu, Mikolov, Bengio 2013).
+
+
+def global_norm(arrays: Arrays) -> float:
+    """Return the Euclidean norm over every element of every array, summed in float64."""
+    return math.sqrt(squares(arrays))
+
+
+def squares(arrays: Arrays) -> float:
+    """Return the sum of the squares of every element of every array."""
+    return math.fsum(_squares(array) for array in arrays.values())
+
+
+def clip(gradients: Arrays, norm: float, limit: float) -> Arrays:
+    """Return `gradients`, scaled to a global norm of `limit` where theirs, `norm`, is above it.
+
+    The 1e-6 is torch's, so that the two agree in every digit.
+    """
+    factor = limit / (norm + 1e-6)
+    if not factor < 1:
+        return gradients
+    return {name: array * factor for name, array in gradients.items()}
+
+
+def _squares(array: Array) -> float:
+    flat = array.ravel()
+    with np.errstate(over="ignore"):
+        total = float(np.dot(flat, flat))
+    if math.isfinite(total):
+        return total
+    wide = flat.astype(np.float64)  # float32 overflows from 2e19 on, long before its values do
+    return float(np.dot(wide, wide))
+
+
+# Learning rate over time: linear warm-up, then constant, linear or cosine decay.
+#
+#     Schedule(kind="cosine", peak=1e-3, warmup=100, steps=1000, final=0.1).rate(step)
+#
+# `step` counts from 0. The warm-up rises in equal parts to the peak, which step `warmup` has; the
+# decay ends at `final · peak`, which the first step after the last would have
+# (cosine: Loshchilov, Hutter, "SGDR", 2017, one period).
+
+
+Kind: TypeAlias = Literal["constant", "linear", "cosine"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate of each step; `final` is a part of `peak`."""
+
+    kind: Kind
+    peak: float
+    steps: int
+    warmup: int = 0
+    final: float = 0.0
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of `step`."""
+        if step < self.warmup:
+            return self.peak * (step + 1) / (self.warmup + 1)
+        return self.peak * (self.final + (1 - self.final) * self._remaining_decay(step))
+
+    def _remaining_decay(self, step: int) -> float:
+        """Return how much of the decay is still to come, from 1 to 0."""
+        if self.kind == "constant":
+            return 1.0
+        passed = min((step - self.warmup) / max(self.steps - self.warmup, 1), 1.0)
+        return 1 - passed if self.kind == "linear" else (1 + math.cos(math.pi * passed)) / 2
 
 
 class Optimizer(Protocol):

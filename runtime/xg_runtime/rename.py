@@ -19,9 +19,8 @@ import numpy as np
 
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
-from xg_runtime.names import Names, NamesLine, filled, numbers
-from xg_runtime.tensor_layout import Misfit, Sizes
-from xg_runtime.tensor_pieces import Later, Stack, Writable, whole
+from xg_runtime.names import Misfit, Names, NamesLine, Sizes, filled, numbers
+from xg_runtime.tensorfile import Later, Stack, Writable, whole
 from xg_runtime.weights import Weights
 
 Shape = tuple[int, ...]

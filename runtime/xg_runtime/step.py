@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,14 +14,107 @@ from numpy.typing import DTypeLike
 from xg_runtime.batches import Source
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.log import Record
-from xg_runtime.module import Array, Arrays, Module, Saved, in_type, move_of
-from xg_runtime.nonfinite import first_broken, first_nonfinite
-from xg_runtime.norm import clip
-from xg_runtime.optim import Optimizer
+from xg_runtime.module import Array, Arrays, Module, Saved, in_type, is_float, move_of
+from xg_runtime.optim import Optimizer, Schedule, clip
 from xg_runtime.random import fold
-from xg_runtime.schedule import Schedule
-from xg_runtime.splitting import WHOLE, Split
 from xg_runtime.world import SINGLE_DEVICE, World
+
+# Finding the first tensor that is not finite, to name it in an error.
+
+
+def first_nonfinite(arrays: Arrays) -> tuple[int, str]:
+    """Return place and name of the first array with a NaN or an infinity; (0, "") for none."""
+    for place, (name, array) in enumerate(arrays.items()):
+        if is_float(array) and not np.isfinite(array).all():
+            return place, name
+    return 0, ""
+
+
+def first_broken(saved: Saved) -> tuple[int, str]:
+    """Return place and path of the first array in `saved` with a NaN or +∞; -∞ is a mask's."""
+    for place, (name, array) in enumerate(arrays_in(saved)):
+        if is_float(array) and bool((np.isnan(array) | np.isposinf(array)).any()):
+            return place, name
+    return 0, ""
+
+
+def arrays_in(saved: Saved) -> Iterator[tuple[str, Array]]:
+    """Return every array in nested dicts, sequences and records with its path, in order."""
+    pending: list[tuple[str, object]] = [("", saved)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, np.ndarray):
+            yield path, cast(Array, value)
+        else:
+            pending.extend(
+                (f"{path}.{name}" if path else name, part) for name, part in reversed(_parts(value))
+            )
+
+
+def _parts(value: object) -> list[tuple[str, object]]:
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(part.name, getattr(value, part.name)) for part in fields(value)]
+    if hasattr(value, "_asdict"):  # a named tuple
+        value = cast(Any, value)._asdict()
+    if isinstance(value, Mapping):
+        return [(str(name), part) for name, part in cast("Mapping[object, object]", value).items()]
+    if isinstance(value, (tuple, list)):
+        return [(str(place), part) for place, part in enumerate(cast("list[object]", value))]
+    return []
+
+
+# A batch computed in several parts, one after the other: less memory for the same step.
+#
+#     split = Split(4, frozenset({"ids", "t"}))
+#     for part, weight in split.parts(batch): ...     a quarter of the rows each, and its share
+#
+# The loss of the batch is the sum of those of its parts, each times its weight; so are the
+# gradients. Of a mean the weights are shares of the counted rows, of a sum they are 1.
+
+
+@dataclass(frozen=True)
+class Split:
+    """In how many parts; `rows` are the inputs that have rows along axis 0.
+
+    `is_mean` says what the loss is of its terms; of `targets` the id `ignored` does not count.
+    """
+
+    count: int = 1
+    rows: frozenset[str] = frozenset()
+    is_mean: bool = True
+    targets: str = ""
+    ignored: int | None = None
+
+    def parts(self, batch: Arrays) -> Iterator[tuple[Arrays, float]]:
+        """The parts and their weights; raises InputError where they would not be equal."""
+        if self.count == 1:
+            yield batch, 1.0
+            return
+        cut = {name: self._cut(name, batch) for name in batch if name in self.rows}
+        parts = [{**batch, **{n: c[i] for n, c in cut.items()}} for i in range(self.count)]
+        weights = [self._weight(part) if self.is_mean else 1.0 for part in parts]
+        total = sum(weights) if self.is_mean else 1.0
+        for part, weight in zip(parts, weights, strict=True):
+            if weight or not total:  # a part in which nothing counts has no loss
+                yield part, weight / (total or 1.0)
+
+    def _cut(self, name: str, batch: Arrays) -> list[Array]:
+        """The rows of one array, in equal parts."""
+        array = batch[name]
+        if len(array) % self.count:
+            raise InputError(
+                f"a batch of {len(array)} rows cannot be split into {self.count} equal parts"
+            )
+        return list(np.split(array, self.count))
+
+    def _weight(self, part: Arrays) -> float:
+        """How much of a part counts."""
+        if self.ignored is None:
+            return 1.0
+        return float(np.count_nonzero(part[self.targets] != self.ignored))
+
+
+WHOLE: Final = Split()
 
 
 class Accuracy(Protocol):
@@ -38,7 +131,7 @@ class Accuracy(Protocol):
 
 
 class Stages(Protocol):
-    """Run this rank's stages of a pipeline: `xg_runtime.ranks.stage_training`."""
+    """Run this rank's stages of a pipeline: `xg_runtime.ranks.pipeline`."""
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
         """Return the parameters of all stages of this rank."""

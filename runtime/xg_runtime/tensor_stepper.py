@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from xg_runtime.checkpoint.torch_names import SLOTS
+from xg_runtime.checkpoint.dcp import SLOTS
 from xg_runtime.errors import NonFiniteError
 from xg_runtime.log import Record
 from xg_runtime.module import Arrays, move_of

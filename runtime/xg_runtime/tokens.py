@@ -1,19 +1,27 @@
 """Vocabularies: text as bytes or as characters, to ids and back.
 
     ByteVocabulary()              256 ids, any data
-    CharVocabulary("\\n abc…")     one id for each character, in code point order
+    CharVocabulary("\n abc…")     one id for each character, in code point order
     IdVocabulary(50257)           ids of unknown meaning, written as numbers: "12 7 50256"
     vocabulary_of(text, level)    the one for a text; level is "byte" or "char"
 
 Ids are held in the smallest unsigned type; batches widen them.
 """
 
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from xg_runtime.errors import InputError
+from xg_runtime import files
+from xg_runtime.errors import FileError, InputError
 from xg_runtime.module import Array
 
 Level: TypeAlias = Literal["byte", "char"]
@@ -151,3 +159,148 @@ def as_text(text: bytes) -> str:
 
 def _code_points(text: str) -> Array:
     return np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+
+
+# A tokenizer as it is published: `tokenizer.json`, read by the package `tokenizers`.
+#
+# It is a vocabulary like those of `xg_runtime.tokens`, but its ids depend on more than one
+# character.
+
+
+TOKENIZER: Final = "tokenizer.json"
+_CONFIGS: Final = ("generation_config.json", "config.json")
+
+
+def ends(folder: Path) -> tuple[int, ...]:
+    """Return the tokens that end a text, as the configs in a folder of weights say; or none."""
+    for name in _CONFIGS:
+        if (folder / name).is_file():
+            try:
+                config: Any = json.loads(files.read(folder / name))
+                end = config.get("eos_token_id")
+            except (ValueError, AttributeError, RecursionError) as error:
+                raise InputError(f"{folder / name} must hold a JSON object") from error
+            if end is not None:
+                tokens = cast("list[int]", end if isinstance(end, list) else [end])
+                return tuple(map(int, tokens))
+    return ()
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """The tokens of a published model."""
+
+    source: str
+    inner: Any  # tokenizers.Tokenizer, which has no types of its own
+
+    @classmethod
+    def read(cls, path: Path) -> Tokenizer:
+        """Read a file; raises FileError, and InputError where it makes no sense."""
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise InputError(
+                f"reading {path} needs the package tokenizers: pip install 'xg[generate]'"
+            ) from error
+        if not path.is_file():
+            raise FileError(f"cannot read {path}: there is no such file")
+        try:
+            inner: Any = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises Exception itself
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{path} is not a tokenizer.json: {reason}") from error
+        return cls(str(path), inner)
+
+    @property
+    def size(self) -> int:
+        """How many ids there are."""
+        return int(self.inner.get_vocab_size())
+
+    def encode(self, text: bytes) -> Array:
+        """Return the ids [N] of a text in UTF-8, with those that the tokenizer puts around it."""
+        return np.array(self.inner.encode(as_text(text)).ids, np.int64)
+
+    def decode(self, ids: Array) -> str:
+        """Return the text of ids [N], without special ones."""
+        return str(self.inner.decode(ids.tolist()))
+
+    def describe(self) -> dict[str, str]:
+        """Return what another tokenizer.json would differ in."""
+        return {"level": "tokenizer", "sha256": hashlib.sha256(self._json()).hexdigest()}
+
+    def write(self, folder: Path) -> None:
+        """Keep it in the folder of a run; raises FileError."""
+        files.write(folder / TOKENIZER, self._json())
+
+    def _json(self) -> bytes:
+        return str(self.inner.to_str()).encode()
+
+    def token(self, text: str) -> int:
+        """Return the id of one token; raises InputError if the vocabulary lacks it."""
+        number = self.inner.token_to_id(text)
+        if number is None:
+            raise InputError(f"{self.source} has no token {text!r}")
+        return int(number)
+
+
+# The text of tokens as they come: each piece as soon as no later token can change it.
+
+
+_UNFINISHED: Final = "\N{REPLACEMENT CHARACTER}"  # what the first bytes of a character give
+
+
+class Decoder(Protocol):
+    """A decoder from ids to text."""
+
+    def decode(self, ids: Array) -> str:
+        """Return the text of ids [N]."""
+        ...
+
+
+def pieces(tokens: Iterable[int], decoder: Decoder, prompt: Array) -> Iterator[str]:
+    """Yield the text that follows `prompt` [N]; together the pieces are the text of all tokens.
+
+    Tokens are decoded together with those before, for a space may depend on them.
+    """
+    ids: list[int] = prompt.tolist()
+    before, shown = 0, len(ids)
+    for token in tokens:
+        ids.append(token)
+        text, prefix = (_text(decoder, ids[before:end]) for end in (len(ids), shown))
+        if len(text) > len(prefix) and not text.endswith(_UNFINISHED):
+            yield text[len(prefix) :]
+            before, shown = shown, len(ids)
+    rest = _text(decoder, ids[before:])[len(_text(decoder, ids[before:shown])) :]
+    if rest:
+        yield rest
+
+
+@dataclass
+class Timed:
+    """Tokens as they come, and when they came."""
+
+    tokens: Iterator[int]
+    began: float = field(default_factory=perf_counter)
+    times: list[float] = field(default_factory=list[float])
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the tokens."""
+        for token in self.tokens:
+            self.times.append(perf_counter())
+            yield token
+
+    def report(self, prompt: int) -> str:
+        """Return how fast it went: the tokens of the prompt until the first new one, the rest."""
+        if not self.times:
+            return "0 tokens"
+        first = self.times[0] - self.began
+        begun = f"after {first:.2f} s ({prompt} in the prompt)"
+        if len(self.times) == 1:
+            return f"1 token, {begun}"
+        rest = self.times[-1] - self.times[0]
+        said = f"{len(self.times)} tokens, the first {begun}"
+        return said + (f", then {(len(self.times) - 1) / rest:,.1f} tokens/s" if rest else "")
+
+
+def _text(decoder: Decoder, ids: list[int]) -> str:
+    return decoder.decode(np.array(ids, np.int64))

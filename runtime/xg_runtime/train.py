@@ -30,12 +30,9 @@ from xg_runtime.checkpoint.manifest import Json
 from xg_runtime.config import TrainConfig, differences, facts_of, optimizer_of, schedule_of
 from xg_runtime.errors import CheckpointError, FileError
 from xg_runtime.interrupt import Interrupt
-from xg_runtime.log import Log, NoLog, Record
+from xg_runtime.log import Log, NoLog, Progress, Record, TensorBoardLog
 from xg_runtime.module import Arrays, Module
-from xg_runtime.progress import Progress
-from xg_runtime.splitting import WHOLE, Split
-from xg_runtime.step import Accuracy, Stages, Stepper
-from xg_runtime.tensorboard import TensorBoardLog
+from xg_runtime.step import WHOLE, Accuracy, Split, Stages, Stepper
 from xg_runtime.world import SINGLE_DEVICE, World
 
 LOG: Final = "log.jsonl"

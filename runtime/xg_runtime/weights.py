@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from xg_runtime import arrays, files, tensor_pieces, tensorfile
+from xg_runtime import arrays, files, tensorfile
 from xg_runtime.checkpoint.manifest import Json
 from xg_runtime.errors import CheckpointError, FileError
 from xg_runtime.module import Array, Arrays
-from xg_runtime.tensor_pieces import Later, Writable
+from xg_runtime.tensorfile import Later, Writable
 
 ONE_FILE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
@@ -76,13 +76,13 @@ def write_params(
     """
     if path.suffix == ".safetensors":
         notes = {SETTINGS: json.dumps(dict(settings))}
-        files.write(path, tensor_pieces.pieces(params, notes, dtype))
+        files.write(path, tensorfile.pieces(params, notes, dtype))
     else:
-        types = {name: tensor_pieces.element_type(array, dtype) for name, array in params.items()}
+        types = {name: tensorfile.element_type(array, dtype) for name, array in params.items()}
         if tensorfile.BFLOAT16 in types.values():
             raise FileError(f"cannot write bfloat16 to {path}: name a .safetensors file")
-        made = {name: tensor_pieces.whole(array) for name, array in params.items()}
-        arrays.write(path, {n: tensor_pieces.convert_dtype(a, types[n]) for n, a in made.items()})
+        made = {name: tensorfile.whole(array) for name, array in params.items()}
+        arrays.write(path, {n: tensorfile.convert_dtype(a, types[n]) for n, a in made.items()})
 
 
 def write(
@@ -95,7 +95,7 @@ def write(
 ) -> list[str]:
     """Write weights and config, all or nothing, and return the names of the files."""
     bytes_of = {
-        name: array.size * tensor_pieces.element_type(array, dtype).itemsize
+        name: array.size * tensorfile.element_type(array, dtype).itemsize
         for name, array in tensors.items()
     }
     shards = _split_shards(tensors, bytes_of, shard_bytes)
@@ -112,7 +112,7 @@ def write(
         contents[INDEX] = _text(index)
     # transformers asks for this word, which says how the numbers are laid out
     contents |= {
-        name: tensor_pieces.pieces(shard, {"format": "pt"}, dtype) for name, shard in named.items()
+        name: tensorfile.pieces(shard, {"format": "pt"}, dtype) for name, shard in named.items()
     }
     _check_no_weights(folder, contents)
     files.write_files({folder / name: data for name, data in contents.items()})

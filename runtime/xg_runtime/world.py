@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from xg_runtime import checkpoint
 from xg_runtime.checkpoint import Checkpoint, Form
 from xg_runtime.module import Arrays
-from xg_runtime.norm import squares
+from xg_runtime.optim import squares
 
 
 class World(Protocol):

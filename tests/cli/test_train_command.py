@@ -15,7 +15,7 @@ from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
 from xg_generate.runs import place_in
 from xg_runtime import arrays
-from xg_runtime.nonfinite import arrays_in
+from xg_runtime.step import arrays_in
 
 MODEL = DIAGRAMS / "models" / "transformer.xg"
 SMALL = ["--set", "N_L=1", "--set", "D=16", "--set", "N_H=2", "--seq", 16, "--batch", 4]

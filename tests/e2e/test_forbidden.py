@@ -46,13 +46,12 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg_pages/server.py", "http"): "answers on this machine, and sends and fetches nothing",
     ("xg_pages/server.py", "socket"): "names how a connection is shut, and opens none",
     ("xg/cli/checking.py", "urllib"): "spells a path as an address, and fetches nothing",
-    ("xg_runtime/checkpoint/dcp.py", "pickle"): "writes what torch reads as a pickle",
     (
-        "xg_runtime/checkpoint/dcp_reading.py",
+        "xg_runtime/checkpoint/dcp.py",
         "pickle",
-    ): "builds the classes of a list only",
-    ("xg_runtime/ranks/processes.py", "socket"): "a pair without address, to its ranks",
-    ("xg_runtime/ranks/processes.py", "subprocess"): "starts the ranks of a program for many",
+    ): "writes what torch reads as a pickle, and builds the classes of a list only",
+    ("xg_runtime/ranks/launch.py", "socket"): "a pair without address, to its ranks",
+    ("xg_runtime/ranks/launch.py", "subprocess"): "starts the ranks of a program for many",
 }
 
 

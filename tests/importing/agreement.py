@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project
-from xg_runtime.agreement import error
+from xg_runtime.probe import error
 from xg_torch.importing import Imported, import_archive
 from xg_torch.importing.proof import restore_axes
 

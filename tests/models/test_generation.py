@@ -16,8 +16,7 @@ from models.witness import Witness, quietly
 from tier import THOROUGH, some
 
 from xg_generate.runs import Writer
-from xg_runtime.generate import StepModule
-from xg_runtime.sample import Sampling
+from xg_runtime.generate import Sampling, StepModule
 
 PROMPT = np.array([3, 1, 4, 1])
 Made = Callable[[str, Family], Witness]

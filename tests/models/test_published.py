@@ -20,13 +20,13 @@ from models.witness import Witness
 from tier import THOROUGH, some
 
 from xg.cli.input_arrays import size_numbers
-from xg_runtime import agreement, rename
+from xg_runtime import probe as agreement
+from xg_runtime import rename
 from xg_runtime.errors import InputError
 from xg_runtime.module import Module, is_float
-from xg_runtime.names import Names, NamesLine
+from xg_runtime.names import Names, NamesLine, TensorLayout
 from xg_runtime.names import numbers as numbers_in
-from xg_runtime.norm import global_norm
-from xg_runtime.tensor_layout import TensorLayout
+from xg_runtime.optim import global_norm
 
 TOLERANCE: Final = 1e-8
 NARROW: Final = narrow(1e-4, 0.2)

@@ -17,8 +17,9 @@ from models.witness import published, quietly
 from tier import some
 
 from xg.cli.input_arrays import Published, size_numbers
-from xg_runtime import agreement, rename
-from xg_runtime.norm import global_norm
+from xg_runtime import probe as agreement
+from xg_runtime import rename
+from xg_runtime.optim import global_norm
 
 COUNTED = "num_batches_tracked"
 

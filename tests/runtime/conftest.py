@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import xg_runtime
-from xg_runtime.batches import TextSource
-from xg_runtime.corpus import corpus_of
+from xg_runtime.batches import TextSource, corpus_of
 from xg_runtime.module import Arrays, Module
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from xg_runtime import agreement
+from xg_runtime import probe as agreement
 
 DRAW = np.random.default_rng(0)
 

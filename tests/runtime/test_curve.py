@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from xg_runtime.curve import draw
-from xg_runtime.log import Record
-from xg_runtime.progress import Progress
+from xg_runtime.log import Progress, Record
 
 RECORDS: list[Record] = [
     {"step": 0, "validation": 5.5},

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from xg_runtime.errors import InputError
-from xg_runtime.expect import Expected, fit, fit_without_copy
 from xg_runtime.module import Arrays
-from xg_runtime.random_inputs import random_inputs, spread_params
-from xg_runtime.tensor_pieces import Stack
+from xg_runtime.run import Expected, fit, fit_without_copy, random_inputs, spread_params
+from xg_runtime.tensorfile import Stack
 
 WANTED = {
     "X": Expected(("B", "S", 3)),

@@ -4,8 +4,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from xg_runtime import finite
-from xg_runtime.finite import Line, Slope, power_of_two
+from xg_runtime import probe as finite
+from xg_runtime.probe import Line, Slope, power_of_two
 
 
 def line(function: Callable[[float], float], at: float) -> Line:

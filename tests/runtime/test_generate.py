@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from xg_runtime.errors import InputError, NonFiniteError
-from xg_runtime.generate import Rereading, TokenModel, generate
+from xg_runtime.generate import Rereading, Sampling, TokenModel, draw, generate
 from xg_runtime.module import Arrays, Saved
-from xg_runtime.sample import Sampling, draw
 
 LOGITS = np.log(np.array([0.1, 0.2, 0.3, 0.4]))
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from xg_runtime import agreement, gradcheck, gradtable
+from xg_runtime import gradcheck
+from xg_runtime import gradcheck as gradtable
+from xg_runtime import probe as agreement
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.gradcheck import Report, Row, check, check_module
 from xg_runtime.module import Array, Arrays, Module, Saved
-from xg_runtime.random_inputs import spread_params
+from xg_runtime.run import spread_params
 
 Spoil = Callable[[Arrays], None]
 

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from xg_runtime.module import Arrays
-from xg_runtime.norm import clip, global_norm
-from xg_runtime.optim import SGD, Adam, AdamW, Optimizer
-from xg_runtime.schedule import Schedule
+from xg_runtime.optim import SGD, Adam, AdamW, Optimizer, Schedule, clip, global_norm
 
 STEPS = 25
 

@@ -3,8 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from xg_runtime.batches import TokenType, find
+from xg_runtime.batches import read_shards as read
 from xg_runtime.errors import FileError, InputError
-from xg_runtime.shards import TokenType, find, read
 from xg_runtime.tokens import IdVocabulary, vocabulary_from
 
 TOKENS = np.array([3, 1, 4, 1, 5, 9], np.uint16)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xg_runtime.errors import InputError
-from xg_runtime.splitting import WHOLE, Split
+from xg_runtime.step import WHOLE, Split
 
 BATCH: dict[str, Any] = {
     "X": np.arange(8.0).reshape(4, 2),

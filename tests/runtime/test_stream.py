@@ -3,8 +3,7 @@
 import numpy as np
 
 from xg_runtime.module import Array
-from xg_runtime.stream import Timed, pieces
-from xg_runtime.tokens import ByteVocabulary
+from xg_runtime.tokens import ByteVocabulary, Timed, pieces
 
 BYTES = ByteVocabulary()
 

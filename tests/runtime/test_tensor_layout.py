@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xg_runtime.tensor_layout import Misfit, TensorLayout
+from xg_runtime.names import Misfit, TensorLayout
 
 SIZES = {"C_in": 3, "P": 2}
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from xg.cli.console import Console
-from xg_runtime import files, names, rename, tensor_pieces, tensorfile, weights
+from xg_runtime import files, names, rename, tensorfile, weights
+from xg_runtime import tensorfile as tensor_pieces
 from xg_runtime.errors import FileError
 from xg_runtime.module import Arrays
 from xg_torch.commands.weights import run

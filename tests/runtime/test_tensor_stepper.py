@@ -17,8 +17,7 @@ from xg_runtime.batches import ArraySource
 from xg_runtime.config import OptimizerName, TrainConfig
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.module import Arrays, Module
-from xg_runtime.splitting import Split
-from xg_runtime.step import Stepper
+from xg_runtime.step import Split, Stepper
 from xg_runtime.tensor_stepper import TensorStepper
 from xg_runtime.tensors import OnArrays, TorchModule
 from xg_runtime.train import Outcome, train

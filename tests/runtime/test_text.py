@@ -4,8 +4,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xg_runtime.batches import ArraySource, Source, TextSource
-from xg_runtime.corpus import corpus_of, default_text, load, unigram_entropy
+from xg_runtime.batches import (
+    ArraySource,
+    Source,
+    TextSource,
+    corpus_of,
+    default_text,
+    load,
+    unigram_entropy,
+)
 from xg_runtime.errors import FileError, InputError
 from xg_runtime.tokens import ByteVocabulary, CharVocabulary, vocabulary_from, vocabulary_of
 

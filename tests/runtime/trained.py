@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from xg_runtime.batches import TextSource
+from xg_runtime.batches import TextSource, corpus_of
 from xg_runtime.config import TrainConfig
-from xg_runtime.corpus import corpus_of
 from xg_runtime.module import Arrays
 from xg_runtime.train import train
 

@@ -29,10 +29,10 @@ from xg.ir.tensor import spell_shape
 from xg.ir.walk import CallSite, entry, ignored, level_by_level, param_specs
 from xg_runtime import arrays, model_config, names, rename, weights
 from xg_runtime.errors import InputError
-from xg_runtime.expect import Expected, fit
 from xg_runtime.module import Arrays
 from xg_runtime.names import ConfigPath, Names
-from xg_runtime.tensor_pieces import Writable, whole
+from xg_runtime.run import Expected, fit
+from xg_runtime.tensorfile import Writable, whole
 
 # Sizes that have no number yet, where parameters are made or arrays are given.
 

@@ -40,7 +40,7 @@ from xg.verify.plan_proof import (
     wanted_in_every_choice,
 )
 from xg_runtime.errors import InputError
-from xg_runtime.gradtable import as_json, table
+from xg_runtime.gradcheck import as_json, table
 
 if TYPE_CHECKING:
     from xg.ir.graph import IRProgram

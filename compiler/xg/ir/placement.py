@@ -111,7 +111,7 @@ class PlacementRequest:
 # and the cuts of one rank do, by the name of the mesh axis: ``N_S zigzag``.
 
 
-ZIGZAG: Final = " zigzag"  # as `xg_runtime.ranks.order` spells it
+ZIGZAG: Final = " zigzag"  # as `xg_runtime.ranks.grid` spells it
 
 
 def ordered_axis(axis: str, zigzag: Container[str]) -> str:

@@ -32,11 +32,11 @@ from xg.verify.zeros import (
     why_zero,
     why_zero_through_calls,
 )
-from xg_runtime import agreement, gradcheck, random_inputs
+from xg_runtime import gradcheck, probe
 from xg_runtime.errors import InputError
-from xg_runtime.expect import Expected
 from xg_runtime.module import Array, Arrays, Module
-from xg_runtime.norm import global_norm
+from xg_runtime.optim import global_norm
+from xg_runtime.run import Expected, random_inputs
 
 # Compare each gradient that a program takes in its forward pass with differences of its loss.
 #
@@ -264,7 +264,7 @@ def _with_open_claims(
 def _drawn(program: Program, seed: int) -> tuple[Arrays, Arrays, str]:
     """Parameters, and inputs of a domain that fits."""
     params = interpret.initial(program.graphs, seed)
-    drawn = random_inputs.random_inputs(_input_shapes(program), {}, seed)
+    drawn = random_inputs(_input_shapes(program), {}, seed)
     return params, *fitting_inputs(program.graphs, params, drawn, seed)
 
 
@@ -388,7 +388,7 @@ def _check_backend(
         **_errors(outputs, computed.outputs),
         **{f"d{name}": error for name, error in _errors(gradients, computed.gradients).items()},
     }
-    wrong = [name for name, error in errors.items() if not error <= agreement.SAME_PROGRAM]
+    wrong = [name for name, error in errors.items() if not error <= probe.SAME_PROGRAM]
     first = wrong[0] if wrong else None
     counts = len(computed.outputs), len(computed.gradients)
     return Reference(*counts, max(errors.values()), first)
@@ -403,7 +403,7 @@ def _errors(found: Arrays, expected: Arrays) -> dict[str, float]:
         have, where = found.get(name), finite[name]
         fits = have is not None and have.shape == want.shape
         if have is not None and fits and np.array_equal(where, np.isfinite(have)):
-            errors[name] = agreement.error(have[where], want[where], total)
+            errors[name] = probe.error(have[where], want[where], total)
         else:
             errors[name] = float("inf")
     return errors

@@ -57,7 +57,7 @@ from xg.verify.reference.residues import (
     run_drawn,
     run_with_record,
 )
-from xg_runtime import agreement
+from xg_runtime import probe
 from xg_runtime.errors import InputError, RankError
 from xg_runtime.module import Array, Arrays, Module
 from xg_runtime.ranks.pipeline import Part
@@ -555,7 +555,7 @@ def _rank_edges(one: Program, many: Program, comparison: RankComparison) -> Edge
     scale = max(float(np.linalg.norm(finite_part(x))) for x in held.values())
 
     def same(a: Array, b: Array) -> bool:
-        return error_of(a, b, scale) <= agreement.SAME_PROGRAM
+        return error_of(a, b, scale) <= probe.SAME_PROGRAM
 
     return compare_edges(one.graphs, one_device, many.graphs, records, same, FLOATS.add)
 

@@ -32,11 +32,10 @@ from xg.ir.placement import (
 from xg.sharding.local import ShardSpec, cuts
 from xg.verify.reference.evaluate import part_of, whole_of
 from xg.verify.reference.interpret import Record
-from xg_runtime import agreement
+from xg_runtime import probe
 from xg_runtime.module import Array, Module, Saved, move_of
-from xg_runtime.norm import global_norm
-from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.order import parts_of
+from xg_runtime.optim import global_norm
+from xg_runtime.ranks.grid import Grid, parts_of
 from xg_runtime.ranks.parts import lengths, padded_shape
 
 # Reassemble a sharded array, and report the first rank whose shard is wrong.
@@ -179,11 +178,11 @@ class ArrayDifference:
     @property
     def is_wrong(self) -> bool:
         """Whether it is more than rounding."""
-        return not self.error <= agreement.SAME_PROGRAM or self.unlike is not None
+        return not self.error <= probe.SAME_PROGRAM or self.unlike is not None
 
     def describe(self, grid: Grid) -> str:
         """The array, and a rank that has it wrong."""
-        if self.error <= agreement.SAME_PROGRAM and self.unlike is not None:
+        if self.error <= probe.SAME_PROGRAM and self.unlike is not None:
             return f"{self.name}, in bits, on {grid.describe(self.unlike)}"
         return f"{self.name}, most on {grid.describe(self.furthest)}"
 
@@ -275,7 +274,7 @@ class RankComparison:
         whole = gather_shards(parts, where, mesh)
         error = error_of(whole.array, wanted, total)
         if whole.array.shape != wanted.shape or (
-            whole.unlike is None and error <= agreement.SAME_PROGRAM
+            whole.unlike is None and error <= probe.SAME_PROGRAM
         ):
             return ArrayDifference(said, error, whole.unlike or 0, whole.unlike)
         worst = furthest(parts, wanted, where, mesh)
@@ -322,7 +321,7 @@ def error_of(found: Array, wanted: Array, total: float) -> float:
         return float("inf")
     if not np.array_equal(np.isfinite(found), np.isfinite(wanted)):
         return float("inf")
-    return agreement.error(finite_part(found), finite_part(wanted), total)
+    return probe.error(finite_part(found), finite_part(wanted), total)
 
 
 def finite_part(array: Array) -> Array:

@@ -174,8 +174,8 @@ def run(options: Namespace, console: Console) -> int:
 def _write(writer: Writer, stop: tuple[int, ...], options: Namespace, console: Console) -> None:
     """Print the prompt, each piece as soon as it is known, and the speed."""
     from xg_generate.runs import shown
-    from xg_runtime.sample import Sampling
-    from xg_runtime.stream import Timed, pieces
+    from xg_runtime.generate import Sampling
+    from xg_runtime.tokens import Timed, pieces
 
     how = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
     ids = writer.codec.encode(options.prompt.encode())
@@ -212,9 +212,8 @@ def _weights_writer(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     from xg.cli.input_arrays import Published, expected
     from xg.cli.opening import open_project
     from xg_generate.runs import Writer
-    from xg_runtime.expect import fit
-    from xg_runtime.tokenizer import Tokenizer, ends
-    from xg_runtime.tokens import ByteVocabulary
+    from xg_runtime.run import fit
+    from xg_runtime.tokens import ByteVocabulary, Tokenizer, ends
 
     project = open_project(options.file)
     published = Published.read(project, options, options.weights)

@@ -124,8 +124,7 @@ def _tokens(options: Namespace) -> TextTokens | None:
     """The words of the text that is asked for; raises InputError."""
     from xg_pages.explain.page import TextTokens
     from xg_runtime.errors import InputError
-    from xg_runtime.tokenizer import Tokenizer
-    from xg_runtime.tokens import vocabulary_of
+    from xg_runtime.tokens import Tokenizer, vocabulary_of
 
     if options.text is None:
         return None

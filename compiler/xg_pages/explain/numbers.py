@@ -28,8 +28,7 @@ from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
 from xg_pages.explain.page import Read, ShownTensor, TextTokens, Update
 from xg_pages.explorer.play import is_small
 from xg_runtime.errors import InputError
-from xg_runtime.norm import clip, global_norm
-from xg_runtime.optim import AdamW
+from xg_runtime.optim import AdamW, clip, global_norm
 
 ROWS: Final = 8
 COLUMNS: Final = 8

@@ -20,8 +20,7 @@ from xg_runtime.errors import InputError
 
 if TYPE_CHECKING:
     from xg.ir.dim import Dim
-    from xg_runtime.tokenizer import Tokenizer
-    from xg_runtime.tokens import Vocabulary
+    from xg_runtime.tokens import Tokenizer, Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from xg.frontend.project import Project
 
 if TYPE_CHECKING:
     from xg.cli.input_arrays import Published
-    from xg_runtime.tensor_pieces import Writable
+    from xg_runtime.tensorfile import Writable
 
 EXAMPLE = (
     "xg new tiny_gpt\nxg train tiny_gpt/tiny_gpt.xg --steps 20\n"
@@ -68,7 +68,7 @@ def run(options: Namespace, console: Console) -> int:
     from xg.cli.input_arrays import Published, expected
     from xg.cli.opening import open_project
     from xg_runtime import arrays, weights
-    from xg_runtime.expect import fit_without_copy
+    from xg_runtime.run import fit_without_copy
 
     if options.out:
         arrays.check_ending(options.out)

@@ -21,11 +21,12 @@ from xg.cli.input_arrays import Published, expected, names_for, size_numbers
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program
 from xg.frontend.project import Project
-from xg_runtime import random_inputs, rename, weights
+from xg_runtime import rename, weights
+from xg_runtime import run as random_inputs
 from xg_runtime.errors import InputError, XgRuntimeError
-from xg_runtime.expect import fit
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
+from xg_runtime.run import fit
 from xg_torch.compare.causes import (
     OtherWeights,
     edge_cause,

@@ -23,11 +23,10 @@ from xg.sharding.local import ShardSpec, cuts
 from xg_runtime import arrays as array_files
 from xg_runtime import rename, weights
 from xg_runtime.errors import InputError
-from xg_runtime.expect import fit
 from xg_runtime.module import Array, Arrays
-from xg_runtime.names import Names
+from xg_runtime.names import Names, TensorLayout
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.tensor_layout import TensorLayout
+from xg_runtime.run import fit
 from xg_torch.compare.causes import MEANS, OtherWeights, variants
 from xg_torch.compare.comparison import CodeComparison, FirstDifference, ModuleAgreement
 from xg_torch.compare.flat_program import FlatEdge, FlatProgram, flat_run, in_shape, off

@@ -20,7 +20,7 @@ from xg.ir.walk import join
 from xg.verify.reference.evaluate import Context, evaluate
 from xg.verify.reference.interpret import Arrays, Interpreter, Record
 from xg.verify.reference.random import drawing_key
-from xg_runtime import agreement
+from xg_runtime import probe as agreement
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array
 

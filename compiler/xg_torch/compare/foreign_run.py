@@ -26,12 +26,12 @@ from xg.ir.walk import join, readers
 from xg.sharding.local import ShardSpec
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.rank_comparison import window
-from xg_runtime import random_inputs
+from xg_runtime import run as random_inputs
 from xg_runtime.errors import InputError
-from xg_runtime.expect import fit
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.run import fit
 from xg_torch.compare.flat_program import FlatEdge, FlatProgram, FlatStep, in_shape, off
 
 if TYPE_CHECKING:

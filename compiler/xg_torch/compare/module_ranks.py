@@ -26,12 +26,13 @@ from xg.ir.size_checks import carried_sizes
 from xg.sharding.local import ShardSpec, cuts
 from xg.verify.rank_comparison import window
 from xg_runtime import arrays as array_files
-from xg_runtime import random_inputs, weights
+from xg_runtime import run as random_inputs
+from xg_runtime import weights
 from xg_runtime.errors import InputError, XgRuntimeError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 from xg_runtime.ranks import number
-from xg_runtime.ranks.failure import CollectiveFailed, peer_message
+from xg_runtime.ranks.call import CollectiveFailed, peer_message
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.task import Answer
 from xg_torch.compare.comparison import ModuleAgreement

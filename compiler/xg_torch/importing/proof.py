@@ -24,7 +24,7 @@ from xg.driver import Program, compile_project
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 from xg.ir.dim import Dim
-from xg_runtime import agreement
+from xg_runtime import probe as agreement
 from xg_runtime.module import Arrays
 from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import (

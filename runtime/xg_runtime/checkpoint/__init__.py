@@ -19,10 +19,18 @@ from pathlib import Path
 
 from xg_runtime import files
 from xg_runtime.checkpoint.forms import read, storage_of
-from xg_runtime.checkpoint.manifest import Form, Manifest
-from xg_runtime.checkpoint.parts import Region, ShardLayout, layouts_of
-from xg_runtime.checkpoint.state import Checkpoint
-from xg_runtime.checkpoint.step_folders import begun, existing, folder_of, publish
+from xg_runtime.checkpoint.manifest import (
+    Checkpoint,
+    Form,
+    Manifest,
+    Region,
+    ShardLayout,
+    begun,
+    existing,
+    folder_of,
+    layouts_of,
+    publish,
+)
 from xg_runtime.errors import CheckpointError
 from xg_runtime.ranks.grid import Grid
 

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xg_runtime.checkpoint import manifest, part_files
-from xg_runtime.checkpoint.manifest import Form
-from xg_runtime.checkpoint.parts import Region, ShardLayout
-from xg_runtime.checkpoint.state import Checkpoint
-from xg_runtime.checkpoint.storage import Storage
+from xg_runtime.checkpoint.manifest import Checkpoint, Form, Region, ShardLayout, Storage
 from xg_runtime.errors import InputError
 
 
@@ -39,7 +36,7 @@ def read(folder: Path, wanted: Callable[[str, ShardLayout], Region | None]) -> C
     if contents and not is_torch:
         return part_files.read(folder, contents, wanted)
     try:
-        from xg_runtime.checkpoint import dcp_reading  # needs torch
+        from xg_runtime.checkpoint import dcp as dcp_reading  # needs torch
     except ImportError as error:
         raise InputError(
             "only torch reads checkpoints of torch: pip install 'xg[torch]'"

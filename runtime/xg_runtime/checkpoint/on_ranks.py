@@ -26,16 +26,19 @@ import numpy as np
 from xg_runtime import files
 from xg_runtime.checkpoint import Checkpoint, load_regions
 from xg_runtime.checkpoint.forms import storage_of
-from xg_runtime.checkpoint.manifest import Form, Manifest
-from xg_runtime.checkpoint.parts import (
+from xg_runtime.checkpoint.manifest import (
+    Form,
+    Manifest,
     RankCuts,
     Region,
     ShardLayout,
+    begun,
+    folder_of,
     layouts_of,
+    publish,
     with_pads,
     without_pads,
 )
-from xg_runtime.checkpoint.step_folders import begun, folder_of, publish
 from xg_runtime.errors import CheckpointError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.ranks.collectives import all_reduce_max

@@ -9,10 +9,21 @@ from typing import Final
 import numpy as np
 
 from xg_runtime import files, tensorfile
-from xg_runtime.checkpoint.manifest import Json, Kind, Manifest, file_name, sha256
-from xg_runtime.checkpoint.parts import Region, ShardLayout, overlap, relative_index, widths
-from xg_runtime.checkpoint.state import Checkpoint
-from xg_runtime.checkpoint.storage import Layouts, Storage
+from xg_runtime.checkpoint.manifest import (
+    Checkpoint,
+    Json,
+    Kind,
+    Layouts,
+    Manifest,
+    Region,
+    ShardLayout,
+    Storage,
+    file_name,
+    overlap,
+    relative_index,
+    sha256,
+    widths,
+)
 from xg_runtime.module import Array, Arrays
 from xg_runtime.ranks.grid import Grid
 

@@ -23,11 +23,10 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from xg_runtime.ranks import kinds
-from xg_runtime.ranks.array_ops import Tensor, type_name
+from xg_runtime.ranks.array_ops import Tensor, cut, join, type_name
 from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.grid import axis_of
 from xg_runtime.ranks.mesh import Pending, current, traced_mesh
-from xg_runtime.ranks.order import axis_of
-from xg_runtime.ranks.split_axis import cut, join
 
 T = TypeVar("T")
 

@@ -16,10 +16,9 @@ from math import prod
 from typing import TypeVar
 
 from xg_runtime.held import Held
-from xg_runtime.ranks.array_ops import Tensor, array_ops
+from xg_runtime.ranks.array_ops import Tensor, array_ops, join
 from xg_runtime.ranks.collectives import Handle, start_all_gather
 from xg_runtime.ranks.local import size
-from xg_runtime.ranks.split_axis import join
 
 T = TypeVar("T", bound=Tensor)
 Gathers = Mapping[str, tuple[str, int]]  # by name: the mesh axis, and the axis that it cuts

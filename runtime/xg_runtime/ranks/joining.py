@@ -20,13 +20,11 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.errors import InputError
-from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.backend import make_group
+from xg_runtime.ranks.folder import Heartbeat, NoHeartbeat
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.handshake import PATIENCE, check_world, shake_hands
-from xg_runtime.ranks.heartbeat import Heartbeat, NoHeartbeat
-from xg_runtime.ranks.process_mesh import ProcessMesh, Watched
-from xg_runtime.ranks.rendezvous import rendezvous
+from xg_runtime.ranks.handshake import PATIENCE, check_world, rendezvous, shake_hands
+from xg_runtime.ranks.process_mesh import Agreement, ProcessMesh, Watched
 from xg_runtime.ranks.terms import Terms
 
 __all__ = ["joined"]

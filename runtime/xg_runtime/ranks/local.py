@@ -9,11 +9,9 @@ from functools import reduce
 from operator import add
 from typing import TypeVar
 
-from xg_runtime.ranks.array_ops import Tensor, array_ops
-from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.array_ops import Tensor, array_ops, width
+from xg_runtime.ranks.grid import Grid, chunks_of, parts_of
 from xg_runtime.ranks.mesh import current, traced_mesh
-from xg_runtime.ranks.order import chunks_of, parts_of
-from xg_runtime.ranks.split_axis import width
 
 T = TypeVar("T")
 

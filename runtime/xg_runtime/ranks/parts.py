@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.collectives import all_gather
+from xg_runtime.ranks.grid import chunks_of, parts_of
 from xg_runtime.ranks.local import rank, shard_slice, size
 from xg_runtime.ranks.mesh import current
-from xg_runtime.ranks.order import chunks_of, parts_of
 
 T = TypeVar("T", bound=Tensor)
 Cut = tuple[int, str] | tuple[int, str, int]

@@ -5,41 +5,186 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from math import prod
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import torch
+import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.backend import (
+    CARRIERS,
     TorchGroup,
+    all_gather,
     cast_result,
     flat,
     make_group,
     meet,
     wait_for_work,
 )
-from xg_runtime.ranks.call import Call, Form, Incoming, Outgoing
-from xg_runtime.ranks.disagreement import SENT
-from xg_runtime.ranks.failure import failure_of
-from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.heartbeat import Heartbeat, NoHeartbeat
-from xg_runtime.ranks.mesh import Exchange, set_process_mesh
-from xg_runtime.ranks.messages import (
-    Post,
-    empty_head,
-    head,
-    packed,
-    post,
-    read_head,
-    room,
-    unpacked,
+from xg_runtime.ranks.call import (
+    SENT,
+    SENT_TYPES,
+    Call,
+    Form,
+    Incoming,
+    Outgoing,
+    Progress,
+    calling,
+    differing,
+    ended_early,
+    failure_of,
 )
-from xg_runtime.ranks.order import no_communicator
+from xg_runtime.ranks.folder import Heartbeat, NoHeartbeat
+from xg_runtime.ranks.grid import Grid, no_communicator
+from xg_runtime.ranks.mesh import Exchange, set_process_mesh
 from xg_runtime.ranks.rank_mesh import RankMesh
 from xg_runtime.ranks.traced import TracedMesh
+
+# Whether all processes are about to begin the same collective.
+#
+# torch's backends do not ask: ranks that call different things get wrong numbers, an abort in C++,
+# or wait until a timeout. One small all-gather of each rank's call finds the difference in time,
+# and reports it as the simulated mesh does. TORCH_DISTRIBUTED_DEBUG=DETAIL finds the same, but not
+# across the axes of a mesh, and names neither the axis nor the collective's number.
+
+
+_dist: Any = dist  # much of it has no annotations
+_ROOM: Final = 256  # bytes in which a rank says what it calls
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Compare the calls of ranks that run one program, in a CPU group used for this only."""
+
+    group: object
+    members: Sequence[int]
+
+    @classmethod
+    def of_grid(cls, grid: Grid, timeout: float) -> Agreement:
+        """Create the group of all ranks."""
+        members = range(grid.count)
+        return cls(make_group(members, "all ranks", "cpu", timeout, "gloo"), members)
+
+    @classmethod
+    def of_stage(cls, grid: Grid, rank: int, axis: str, timeout: float) -> Agreement | None:
+        """Create the group of a rank's stage on `axis`; None if the mesh has no other axis.
+
+        All ranks have to come here at the same time, each for its own stage.
+        """
+        beside = "*".join(name for name in grid.sizes if name != axis)
+        if not beside:
+            return None
+        members = grid.group(rank, beside)
+        return cls(make_group(members, f"calls over {beside}", "cpu", timeout, "gloo"), members)
+
+    def check(self, grid: Grid, number: int, call: str, timeout: float) -> None:
+        """Raise RankError unless all members come here with the same call; "" is the end."""
+        mine = f"{call}\n{calling()}" if call else ""
+        said = zip(self.members, self._all(mine, timeout), strict=True)
+        ranks = [Progress(r, number + 1, *text.split("\n")[:2]) for r, text in said]
+        ended = [stand.rank for stand in ranks if not stand.call]
+        waiting = [stand for stand in ranks if stand.call]
+        if ended and waiting:
+            raise ended_early(grid, ended[0], number, waiting[0])
+        for stand in ranks:
+            if stand.call != ranks[0].call:
+                raise differing(grid, stand, ranks[0])
+
+    def _all(self, call: str, timeout: float) -> list[str]:
+        """The calls of every member, and the lines of code that make them."""
+        mine = torch.frombuffer(bytearray(call.encode()[:_ROOM].ljust(_ROOM)), dtype=torch.uint8)
+        everyone = torch.empty(_dist.get_world_size(self.group) * _ROOM, dtype=torch.uint8)
+        work = all_gather(everyone, mine, group=self.group, async_op=True)
+        work.wait(timedelta(seconds=timeout))
+        said = everyone.numpy().tobytes()
+        return [
+            said[start : start + _ROOM].decode("utf-8", "replace").rstrip()
+            for start in range(0, len(said), _ROOM)
+        ]
+
+
+# Messages between processes: batches of sends and receives, and the head that tells a form.
+#
+# A receiver has to give a buffer of the right length before a message comes. Only the first message
+# of a step on each way has a head before it, of a fixed length: to read it, the receiver waits for
+# the device. All later ones have the form of the first, so that nothing waits to learn it.
+
+
+_HEAD: Final = 16  # numbers: whether an array, its type, how many axes it has, and its shape
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One message of a batch: its bytes, or the room for them, and torch's number of a rank."""
+
+    peer: int
+    content: torch.Tensor
+    is_send: bool
+
+
+def post(batch: Sequence[Post], group: object) -> list[Any]:
+    """Post messages at once; return a handle for each.
+
+    NCCL runs the sends and receives of one call in one kernel, where they don't wait for each
+    other; separate calls run one after the other. It gives one handle for all of them.
+    """
+    if not batch:
+        return []
+    calls = [
+        _dist.P2POp(
+            _dist.isend if each.is_send else _dist.irecv,
+            each.content,
+            each.peer,
+            group,
+        )
+        for each in batch
+    ]
+    works: list[Any] = _dist.batch_isend_irecv(calls)
+    return works if len(works) == len(batch) else [works[0]] * len(batch)
+
+
+def head(form: Form, device: str) -> torch.Tensor:
+    """Write a form in a message of fixed length."""
+    kind = [int(form.is_array), SENT_TYPES.index(form.dtype), len(form.shape), *form.shape]
+    return torch.tensor([*kind, *[0] * (_HEAD - len(kind))], device=device)
+
+
+def empty_head(device: str) -> torch.Tensor:
+    """Return the room for a head."""
+    return torch.empty(_HEAD, dtype=torch.int64, device=device)
+
+
+def read_head(message: torch.Tensor) -> Form:
+    """Read the form in a head; this waits until the device is done."""
+    is_array, dtype, axes, *rest = map(int, message.cpu().numpy())
+    return Form(tuple(rest[:axes]), SENT_TYPES[dtype], bool(is_array))
+
+
+def packed(x: Tensor, device: str) -> torch.Tensor:
+    """Return a copy of a tensor as bytes."""
+    return flat(x, device, copy=True).view(torch.uint8)
+
+
+def room(form: Form, device: str) -> torch.Tensor:
+    """Return the room for the bytes of a tensor."""
+    length = prod(form.shape) * _carrier(form).itemsize
+    return torch.empty(length, dtype=torch.uint8, device=device)
+
+
+def unpacked(content: torch.Tensor, form: Form) -> Tensor:
+    """Return the tensor that came, which is an array if it was one there."""
+    dtype = np.dtype(form.dtype) if form.is_array else getattr(torch, form.dtype)
+    return cast_result(content.view(_carrier(form)).view(form.shape), dtype)
+
+
+def _carrier(form: Form) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, form.dtype)
+    return CARRIERS.get(dtype, dtype)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from xg_runtime.errors import InputError
-from xg_runtime.ranks.call import Call, Form, Outgoing
+from xg_runtime.ranks.call import Call, Form, Outgoing, rank_error
 from xg_runtime.ranks.comm_counters import CommCounters
-from xg_runtime.ranks.disagreement import rank_error
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.kinds import SEND
 from xg_runtime.ranks.mesh import Entered

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.array_ops import Tensor, array_ops
-from xg_runtime.ranks.call import Call, Incoming, Outgoing
-from xg_runtime.ranks.cooperative_threads import CooperativeThreads, Failed, Overdue, Stuck
-from xg_runtime.ranks.disagreement import (
+from xg_runtime.ranks.call import (
+    Call,
+    Incoming,
+    Outgoing,
     Progress,
     calling,
     differing,
@@ -27,10 +28,36 @@ from xg_runtime.ranks.disagreement import (
     rank_error,
     stall_error,
 )
+from xg_runtime.ranks.cooperative_threads import CooperativeThreads, Failed, Overdue, Stuck
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.mesh import Exchange, Pending
 from xg_runtime.ranks.rank_mesh import RankMesh
-from xg_runtime.ranks.simulated_collective import SimulatedCollective
+
+# One collective of one group of simulated ranks: operands and results of each.
+
+
+@dataclass(slots=True)
+class SimulatedCollective:
+    """One collective of one group: the operand of each member, and then its result."""
+
+    members: int
+    given: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
+    results: list[Tensor] = field(default_factory=list[Tensor])
+    is_done: bool = False
+
+    def give(self, call: Call, place: int, x: Tensor) -> None:
+        """Add a member's part; the last one's makes the results."""
+        self.given[place] = x
+        if len(self.given) == self.members:
+            parts = [self.given.pop(place) for place in range(self.members)]
+            self.results = call.kind.simulate(parts)
+            self.is_done = True
+
+    def take(self, place: int) -> Tensor:
+        """Return a member's result, which is its own, and keep nothing of it."""
+        result, self.results[place] = self.results[place], None
+        return result
+
 
 T = TypeVar("T")
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Final, TypeAlias, TypeVar
 
-from xg_runtime.ranks.array_ops import Tensor, array_ops
+from xg_runtime.ranks.array_ops import Tensor, array_ops, cut
 from xg_runtime.ranks.collectives import Handle, start_all_reduce, start_reduce_scatter
 from xg_runtime.ranks.local import size
 from xg_runtime.ranks.mesh import traced_mesh
-from xg_runtime.ranks.split_axis import cut
 
 T = TypeVar("T", bound=Tensor)
 

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 
 from xg_runtime.ranks.backend import CARRIERS
-from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.grid import Grid, axis_of, no_communicator
 from xg_runtime.ranks.kinds import Kind
-from xg_runtime.ranks.order import axis_of, no_communicator
 
 Ended = tuple[None, torch.Tensor]  # no handle to wait for, and the flat result
 

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from xg_runtime.errors import RankError
-from xg_runtime.ranks.failure import CollectiveFailed
-from xg_runtime.ranks.folder import Folder, Report
+from xg_runtime.ranks.call import CollectiveFailed
+from xg_runtime.ranks.folder import Folder, Heartbeat, Report
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.heartbeat import Heartbeat
 from xg_runtime.ranks.task import Task, function_of, options_of
 from xg_runtime.ranks.terms import Terms
 

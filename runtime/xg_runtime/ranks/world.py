@@ -18,11 +18,11 @@ from typing import Any, Final
 import numpy as np
 
 from xg_runtime.checkpoint import Checkpoint, Form, on_ranks
-from xg_runtime.checkpoint.parts import RankCuts
+from xg_runtime.checkpoint.manifest import RankCuts
 from xg_runtime.errors import InputError
 from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays
-from xg_runtime.norm import squares
+from xg_runtime.optim import squares
 from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
 from xg_runtime.ranks.local import number, rank
 from xg_runtime.ranks.mesh import current

@@ -16,7 +16,8 @@ from torch import nn
 
 import xg
 from xg_runtime import names as names_files
-from xg_runtime import random_inputs, rename
+from xg_runtime import rename
+from xg_runtime import run as random_inputs
 from xg_runtime.module import Arrays
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.task import Task

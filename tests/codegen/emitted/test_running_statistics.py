@@ -21,8 +21,7 @@ from xg_runtime.config import TrainConfig, optimizer_of, schedule_of
 from xg_runtime.gradcheck import check_module
 from xg_runtime.ranks import simulate
 from xg_runtime.ranks.mesh import current
-from xg_runtime.splitting import Split
-from xg_runtime.step import Stepper
+from xg_runtime.step import Split, Stepper
 
 TEXT = """
 dim B, H, W, C = 5, N_L = 2

@@ -16,7 +16,7 @@ from xg.driver import Program
 from xg.verify.reference.interpret import initial
 from xg_generate.runs import Writer, longest, token_model
 from xg_runtime.errors import InputError
-from xg_runtime.sample import Sampling
+from xg_runtime.generate import Sampling
 from xg_runtime.tokens import ByteVocabulary
 
 BYTES = {"V": 256, "S_max": 40}

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from xg_runtime.errors import InputError, RankError, XgRuntimeError
 from xg_runtime.ranks import handshake
-from xg_runtime.ranks.failure import CollectiveFailed, failure_of
+from xg_runtime.ranks.call import CollectiveFailed, failure_of
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import check_world, shake_hands
 from xg_runtime.ranks.joining import _own_facts  # pyright: ignore[reportPrivateUsage]

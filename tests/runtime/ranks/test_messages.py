@@ -13,10 +13,9 @@ import torch
 from runtime.ranks.alone import rank_of
 
 from xg_runtime.errors import InputError
-from xg_runtime.ranks import messages, process_mesh
+from xg_runtime.ranks import process_mesh
 from xg_runtime.ranks.call import Form, Incoming, Outgoing
-from xg_runtime.ranks.messages import Post
-from xg_runtime.ranks.process_mesh import ProcessMesh
+from xg_runtime.ranks.process_mesh import Post, ProcessMesh, read_head
 
 
 class _Line:
@@ -27,7 +26,7 @@ class _Line:
         self.batches: list[int] = []
 
     def post(self, batch: Sequence[Post], _: object) -> list[_Line]:
-        """Take the place of `messages.post`."""
+        """Take the place of `process_mesh.post`."""
         self.batches += [len(batch)] if batch else []
         for each in batch:
             if each.is_send:
@@ -90,7 +89,7 @@ def test_only_the_first_message_of_a_step_has_a_head(
     heads: list[Form] = []
 
     def read(message: torch.Tensor) -> Form:
-        heads.append(messages.read_head(message))
+        heads.append(read_head(message))
         return heads[-1]
 
     monkeypatch.setattr(process_mesh, "read_head", read)

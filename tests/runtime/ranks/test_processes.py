@@ -24,7 +24,7 @@ from tier import some
 
 from xg_runtime import checkpoint
 from xg_runtime.errors import RankError
-from xg_runtime.ranks import processes
+from xg_runtime.ranks import launch as processes
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.run_task import run_task
 from xg_runtime.ranks.task import Task
@@ -196,7 +196,7 @@ def _endless(folder: Path, ranks: int, can_fork: bool) -> tuple[subprocess.Popen
     )
     code = (
         "import sys\n"
-        "from xg_runtime.ranks import processes\n"
+        "import xg_runtime.ranks.launch as processes\n"
         "from xg_runtime.ranks.launch import launch\n"
         "from xg_runtime.ranks.task import Task\n"
         f"processes.CAN_FORK = {can_fork}\n"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from xg_runtime.ranks.failure import CollectiveFailed
+from xg_runtime.ranks.call import CollectiveFailed
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.rendezvous import Start, rendezvous
+from xg_runtime.ranks.handshake import Start, rendezvous
 
 GRID = Grid({"N_T": 3})
 
@@ -56,7 +56,7 @@ def test_who_does_not_come_is_named_whatever_earlier_starts_left(
     store = new_store()
     if started:
         meet(store, 0, 1, 2)
-    monkeypatch.setattr("xg_runtime.ranks.rendezvous.PATIENCE", 0.3)
+    monkeypatch.setattr("xg_runtime.ranks.handshake.PATIENCE", 0.3)
     for error in meet(store, *(rank for rank in range(3) if rank != missing)):
         assert isinstance(error, CollectiveFailed)
         assert error.message == f"rank {missing} did not come within 0.3 s"

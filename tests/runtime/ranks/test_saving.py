@@ -13,8 +13,8 @@ from tier import THOROUGH
 
 from xg_runtime import checkpoint, files
 from xg_runtime.checkpoint import Checkpoint, Form, manifest
+from xg_runtime.checkpoint.manifest import Cuts, ShardLayout
 from xg_runtime.checkpoint.on_ranks import load, save
-from xg_runtime.checkpoint.parts import Cuts, ShardLayout
 from xg_runtime.errors import CheckpointError, RankError
 from xg_runtime.module import Arrays
 from xg_runtime.ranks import current, number, shard_slice, simulate

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from xg_runtime.errors import RankError
-from xg_runtime.ranks import watch as watching
-from xg_runtime.ranks.folder import Folder, Report
+from xg_runtime.ranks import launch as watching
+from xg_runtime.ranks.folder import Folder, Heartbeat, Note, Report, read
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.heartbeat import Heartbeat, Note, read
-from xg_runtime.ranks.watch import Watch
+from xg_runtime.ranks.launch import Watch
 
 CALL = "all_reduce over N_T of float64 [2]"
 GRID = Grid({"N_D": 2, "N_T": 2})

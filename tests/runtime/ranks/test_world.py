@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xg_runtime.errors import RankError
-from xg_runtime.norm import global_norm
+from xg_runtime.optim import global_norm
 from xg_runtime.ranks import local_shards, number, simulate
 from xg_runtime.ranks.world import RankWorld
 
