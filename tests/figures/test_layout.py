@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 
 import pytest
@@ -25,9 +25,9 @@ import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.figures import paint_figure
 from xg.figures.draw.font import typeset
+from xg.figures.layout import choose_routes, route_edges, run_engine
 from xg.figures.layout import engines as wasm
-from xg.figures.layout import route_edges, run_engine
-from xg.figures.layout.choose_routes import Router
+from xg.figures.layout.choose_routes import Patience, Router
 from xg.figures.layout.engines import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.field import FAR, Route
 from xg.figures.layout.placement import PlacedFigure
@@ -151,6 +151,27 @@ def test_without_an_engine_there_is_still_a_figure(run: Callable[[str], str], fi
         assert placed.engine == "plain grid"
         assert fix in placed.warning
         assert overlaps(placed) == []
+
+
+@pytest.mark.parametrize("work", [1, 100])
+def test_edges_that_find_no_way_in_time_run_beside_the_nodes(
+    monkeypatch: pytest.MonkeyPatch, work: int
+) -> None:
+    monkeypatch.setattr(choose_routes, "Patience", partial(Patience, work))
+    for figure in (mha_forward(), mlp_backward(), messy(25, 0)):
+        placed = layout(figure)
+        assert placed.dense
+        assert len(placed.paths) == len(figure.edges)
+        through = [pair for pair in struck(placed) if isinstance(pair[1], str)]  # not labels
+        assert through == []
+
+
+def test_a_figure_of_too_many_long_edges_is_placed_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_engine, "_TANGLED", 10)
+    placed = layout(mha_forward())
+    assert placed.engine == "plain grid"
+    assert "its edges pass 56 rows" in placed.warning
+    assert "--block NAME" in placed.warning
 
 
 def test_results_of_what_is_sent_come_closer_where_edges_would_cross() -> None:

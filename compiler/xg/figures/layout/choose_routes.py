@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from itertools import combinations, pairwise, product
 from math import nextafter
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.lazy_dataclass import field as dataclass_field
 from xg.figures.layout.field import (
+    APART,
     CLASH,
     CLEAR,
     CORNER,
@@ -46,6 +48,16 @@ from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import PORT_APART, RouteRequest, requests, side_room
 from xg.figures.model import figure as style
 from xg.figures.model.structure import EdgePlace
+
+_PATIENCE: Final = 2_000_000  # ways and crossings looked at for one figure: a second or two
+
+
+@dataclass()
+class Patience:
+    """The work that is left for the search of a figure's routes."""
+
+    left: int = _PATIENCE
+
 
 # Search: the way with the fewest corners and crossings down from one gap to another.
 
@@ -75,6 +87,7 @@ class Search:
     near: float  # where a line runs that may run anywhere
     most: float
     bound: RouteBound | None
+    patience: Patience
 
     def __post_init__(self) -> None:
         offs = [abs(_clamp(self.near, one) - self.near) * LENGTH for one in self.starts]
@@ -128,6 +141,7 @@ class Search:
         has_level, has_turns = bool(lines.starts), bool(lines.turns)
         ways = [(*one, lines.until(one[1]), lines.through_to(one[2])) for one in states]
         found: list[_State] = []
+        self.patience.left -= len(ways) * len(targets)
         for low, high, levels in targets:
             best: _State | None = None
             lowest = FAR * FAR
@@ -196,6 +210,7 @@ class EdgeWays:
     field: RoutingField
     request: RouteRequest
     seen: LineField
+    patience: Patience
     searches: dict[tuple[int, float], Search] = dataclass_field(
         default_factory=dict[tuple[int, float], Search]
     )
@@ -219,7 +234,9 @@ class EdgeWays:
             if bound is not None and bound.left(start.row, starts) > most + ROUNDING:
                 return None
             last = end.row - 1
-            search = Search(self.seen, starts, start.row, last, request.via, near, most, bound)
+            search = Search(
+                self.seen, starts, start.row, last, request.via, near, most, bound, self.patience
+            )
             self.searches[id(start), near] = search
         runs = search.to(ends, limit)
         if runs is None:
@@ -297,19 +314,26 @@ class Router:
     rooms: Mapping[int, float] = dataclass_field(default_factory=dict[int, float])
 
     def __post_init__(self) -> None:
+        self.patience = Patience()
         self.routes: dict[int, Route] = {}
         self.ports: dict[tuple[str, NodeSide], dict[int, tuple[RimPort, Route]]] = defaultdict(dict)
 
     def run(self) -> Mapping[int, Route]:
-        """Route every edge."""
+        """Route every edge; where too many cross, those that are left run beside the figure."""
         route_requests = self.requests = list(requests(self.placed, self.field, self.rooms))
-        for request in route_requests:
+        for place, request in enumerate(route_requests):
+            if self.patience.left <= 0:
+                for route in self._beside(route_requests[place:]):
+                    self.put(route)
+                break
             self.put(self.best(request))
         for request in route_requests:
             old = self.routes[request.number]
-            if self.trouble(old) > 0:
+            if self.patience.left > 0 and self.trouble(old) > 0:
                 self.take(old)
                 self.put(self.best(request, old))
+        if self.patience.left <= 0:
+            return self.routes
         for several in self._branching(route_requests):
             for one, other in combinations(several, 2):
                 if self._is_in_the_way(one, other):
@@ -389,7 +413,7 @@ class Router:
     def places(self, request: RouteRequest, port: RimPort) -> list[Range]:
         """Return where an edge may run that begins or ends at a port."""
         seen = self._line_field(request)
-        return EdgeWays(self.placed, self.field, request, seen).places(port)
+        return EdgeWays(self.placed, self.field, request, seen, self.patience).places(port)
 
     def _line_field(self, request: RouteRequest) -> LineField:
         # A line that goes far around others takes the room of the frames of opened calls.
@@ -403,6 +427,23 @@ class Router:
         # Where no side of the ends has room: enter from above in any case.
         return self.cheaper(request, limit) or old or _direct(request)
 
+    def _beside(self, several: Sequence[RouteRequest]) -> Iterator[Route]:
+        """Yield routes found without a search: in lanes at the right of all nodes."""
+        right = max(box.right for box in self.placed.nodes.values()) + 2 * APART
+        busy: list[tuple[int, int]] = []  # the last row that each lane passes, and its number
+        for direct in sorted(map(_direct, several), key=lambda one: one.start.row):
+            start, end = direct.start, direct.end
+            first, last = start.row, end.row - 1
+            if first == last:
+                yield direct
+                continue
+            is_free = busy and busy[0][0] < first
+            lane = heappop(busy)[1] if is_free else len(busy)
+            heappush(busy, (last, lane))
+            across = LineRun(right + lane * APART, first, last)
+            runs = LineRun(start.x, first, first), across, LineRun(end.x, last, last)
+            yield replace(direct, runs=runs)
+
     def cheaper(self, request: RouteRequest, limit: float) -> Route | None:
         """Try the pairs of ports, the most promising first; None where no way costs less."""
         pairs = sorted(
@@ -411,7 +452,7 @@ class Router:
             key=lambda pair: pair[0],
         )  # fmt: skip
         best, lowest, seen = None, limit, self._line_field(request)
-        ways = EdgeWays(self.placed, self.field, request, seen)
+        ways = EdgeWays(self.placed, self.field, request, seen, self.patience)
         for least, start, end in pairs:
             if least >= lowest:
                 break
@@ -439,6 +480,7 @@ class Router:
         if cost < limit:
             field = seen or LineField(self.field, route.key, route.half)
             for count in self._crossings(route, field):
+                self.patience.left -= 1
                 cost += CROSSING * count
                 if cost >= limit:
                     break

@@ -123,14 +123,14 @@ class Route:
 class FieldRow:
     """A band of boxes: its height on the page, and what of its width they take.
 
-    `labelled` are the places at labels, by the key of the lines that may run through there. A
+    `labeled` are the places at labels, by the key of the lines that may run through there. A
     lane's part is `framed`, by its number: only upright lines of that lane run there.
     """
 
     top: float
     bottom: float
     taken: list[Range] = field(default_factory=list[Range])
-    labelled: dict[Key, list[float]] = field(default_factory=dict[Key, list[float]])
+    labeled: dict[Key, list[float]] = field(default_factory=dict[Key, list[float]])
     framed: dict[int, Range] = field(default_factory=dict[int, Range])
 
     def block(self, left: float, right: float) -> None:
@@ -393,7 +393,7 @@ def free(
         taken += [(x - reach - its, x + reach + its + room) for x, other, its in some
                   if other != key]  # fmt: skip
     ranges = _between(taken)
-    own = field.rows[row].labelled.get(key, ())
+    own = field.rows[row].labeled.get(key, ())
     shared = [(x, x) for x in own if not any(left <= x <= right for left, right in ranges)]
     return sorted([*ranges, *shared]) if shared else ranges
 

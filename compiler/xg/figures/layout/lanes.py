@@ -234,7 +234,9 @@ def label_lanes(placed: PlacedFigure) -> Lanes:
     on_lanes = [n for n, (edge, place) in edges if place is EdgePlace.LANE and edge.label]
     repeated = [n for n, (edge, _) in edges if edge.repeats and n in placed.paths]
     if on_lanes or repeated:
-        obstacles, same = _obstacles(placed), _of_one_label(placed)
+        # Among so many lines hardly a place is free, and the search for it takes minutes.
+        obstacles = Obstacles() if placed.dense else _obstacles(placed)
+        same = _of_one_label(placed)
         for number in on_lanes:
             _put_on_lane(placed, number, obstacles, result)
         for number in repeated:

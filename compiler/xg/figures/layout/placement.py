@@ -42,7 +42,8 @@ class PlacedFigure:
     `engine` is the name of the engine that placed it; `warning` says what was wrong with those
     before it, empty where the first one answered. Lines at the nodes in `cramped` are too near to
     each other. Everything is placed and routed from the top down; a figure that is drawn from left
-    to right is `turned` before it is painted. If `apart`, values may leave bars anywhere.
+    to right is `turned` before it is painted. If `apart`, values may leave bars anywhere. In a
+    `dense` one so many edges cross that some run beside it, and no other placement is tried.
     """
 
     figure: Figure
@@ -55,6 +56,7 @@ class PlacedFigure:
     cramped: frozenset[str] = frozenset()
     is_turned: bool = False
     apart: bool = False
+    dense: bool = False
 
     def transpose(self) -> PlacedFigure:
         """Return the figure with x and y exchanged."""

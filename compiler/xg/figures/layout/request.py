@@ -698,7 +698,7 @@ def label_blocks(
 ) -> None:
     """Block a label's room in its row, or let lines through there again."""
     row = field.rows[field.row(box)]
-    lines = row.labelled.setdefault(key_of(placed.figure.edges[number], None), [])
+    lines = row.labeled.setdefault(key_of(placed.figure.edges[number], None), [])
     is_paired = number in placed.facts.twins
     if put:
         row.block(*label_range(placed, number, box))

@@ -285,10 +285,10 @@ def slide_labels(router: Router, route_requests: Sequence[RouteRequest]) -> dict
     sheet = _SlidingLabels(router)
     bars = bars_of(router.placed)
     aside = (one for one in route_requests if one.place is not EdgePlace.DOWN)
-    labelled = [one for one in aside if one.via and bars.isdisjoint((one.upper, one.lower))]
-    for request in labelled:
+    labeled = [one for one in aside if one.via and bars.isdisjoint((one.upper, one.lower))]
+    for request in labeled:
         if sheet.turns(request) and not sheet.improve(request):
-            for other in labelled:
+            for other in labeled:
                 is_near = other is not request and other.upper == request.upper
                 if is_near and sheet.improve(other, request):
                     break
@@ -416,7 +416,7 @@ def route_figure(placed: PlacedFigure) -> PlacedFigure:
     """Return the figure with a path for every edge; its rows may have moved down."""
     done = _route_with_rooms(placed, {})
     found = label_lanes(done)
-    if found.crowded:
+    if found.crowded and not done.dense:
         done = _route_with_rooms(placed, found.crowded)
         found = label_lanes(done)
     return _outside(done, lanes_beyond(done, found)) if placed.facts.twins else done
@@ -446,6 +446,8 @@ def _route_with_rooms(placed: PlacedFigure, rooms: Mapping[int, float]) -> Place
             paths[number] = _flat(moved, number, place, half)
             if number in twins:
                 paths[twins[number]] = backward(_flat(moved, number, place, -half))
+    if router.patience.left <= 0:
+        return replace(moved, paths=paths, dense=True)
     return replace(moved, paths=paths, cramped=router.crowded_nodes())
 
 

