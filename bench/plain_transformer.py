@@ -100,9 +100,9 @@ def _layer_back(
 
 
 def _norm(x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:
-    centred = x - x.mean(-1, keepdims=True)
-    rstd = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + EPS)
-    x_hat = centred * rstd
+    centered = x - x.mean(-1, keepdims=True)
+    rstd = 1 / np.sqrt((centered**2).mean(-1, keepdims=True) + EPS)
+    x_hat = centered * rstd
     return x_hat * gamma + beta, x_hat, rstd
 
 

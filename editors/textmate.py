@@ -1,8 +1,8 @@
-"""The language's colours: a TextMate grammar, made from the words and signs of the Lark grammar.
+"""The language's colors: a TextMate grammar, made from the words and signs of the Lark grammar.
 
 `grammar()` is what editors/vscode ships as `xg.tmLanguage.json`; a test holds the file to it, and
-the colours to the tokens of the compiler. A word or sign that has no scope here is an error, so the
-language cannot grow without its colours. Expressions keep to what Oniguruma and Python's `re` both
+the colors to the tokens of the compiler. A word or sign that has no scope here is an error, so the
+language cannot grow without its colors. Expressions keep to what Oniguruma and Python's `re` both
 read.
 """
 

@@ -15,7 +15,7 @@ extensions = ["myst_parser", "xg_pages.sphinx"]
 myst_heading_anchors = 4
 smartquotes = False
 highlight_language = "none"
-pygments_style = "a11y-light"  # every colour of code has a contrast of 4.5 or more
+pygments_style = "a11y-light"  # every color of code has a contrast of 4.5 or more
 pygments_dark_style = "monokai"
 
 html_theme = "furo"

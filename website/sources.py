@@ -29,7 +29,7 @@ def page(root: Path, path: str) -> str:
 
 
 def _listing(name: str, text: str) -> str:
-    try:  # .dot is written for Graphviz: its colours would be most of the site
+    try:  # .dot is written for Graphviz: its colors would be most of the site
         lexer = get_lexer_for_filename(name if not name.endswith(".dot") else "dot.txt", text)
     except ClassNotFound:
         lexer = get_lexer_by_name("text")

@@ -301,7 +301,7 @@ def of(owner: Syntax | None) -> str:
 
 
 def fence(text: str) -> str:
-    """Code of the language, for an editor to colour."""
+    """Code of the language, for an editor to color."""
     return f"```xg\n{text}\n```"
 
 

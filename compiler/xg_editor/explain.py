@@ -1,6 +1,6 @@
 """Explain a place: types of edges, their placements and shapes, operators, dims.
 
-The text is Markdown. Code in it is the language's, so that an editor colours it.
+The text is Markdown. Code in it is the language's, so that an editor colors it.
 """
 
 from __future__ import annotations

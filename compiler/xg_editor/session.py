@@ -372,7 +372,7 @@ def read_text(
     return ReadText(main, path, reading)
 
 
-def analyse(text: ReadText, memory: CheckMemory | None = None) -> Analysis:
+def analyze(text: ReadText, memory: CheckMemory | None = None) -> Analysis:
     """Check a text; with a `memory` only what has changed since it was checked last."""
     reading = text.reading
     result = Checked(reading.diagnostics)
@@ -619,7 +619,7 @@ class Session:
             self._texts[uri] = asyncio.ensure_future(
                 self.answer_in_thread(read_text, document.path, document.text, others, known)
             )
-        # shielded, because others wait for it too when one request is cancelled
+        # shielded, because others wait for it too when one request is canceled
         return await asyncio.shield(self._texts[uri])
 
     async def analysis(self, uri: str) -> Analysis | None:
@@ -685,7 +685,7 @@ class Session:
         assert text is not None
         memory = self._memories.setdefault(uri, CheckMemory())
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._worker, analyse, text, memory)
+        return await loop.run_in_executor(self._worker, analyze, text, memory)
 
     # ---- changes ---------------------------------------------------------------------------------
 

@@ -178,7 +178,7 @@ def _tight(sheet: str) -> str:
 
 
 def color_variables(medium: str = "") -> str:
-    """The figures' colours as variables, dark ones on one medium; pages make theirs of them."""
+    """The figures' colors as variables, dark ones on one medium; pages make theirs of them."""
     light, dark = (
         "".join(f"--xg-{name}:{value};" for name, value in theme.colors.items())
         for theme in (LIGHT, DARK)

@@ -6,7 +6,7 @@
 
 The rows are the variables: their covariance is [N, N], and its directions combine rows. So it is
 the columns that get shorter, Y = Zᵀ V. The seed writes Y = X V, which would combine columns, and
-those are not standardised. Rows and columns of counts of neighbours are the same words.
+those are not standardised. Rows and columns of counts of neighbors are the same words.
 """
 
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ class Components:
 
 def standardised(rows: Array) -> Array:
     """Return rows [N, n] with mean 0 and standard deviation 1; a row of equal numbers is 0."""
-    centred = rows - rows.mean(axis=1, keepdims=True)
-    deviation = centred.std(axis=1, keepdims=True)
-    return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 0)
+    centered = rows - rows.mean(axis=1, keepdims=True)
+    deviation = centered.std(axis=1, keepdims=True)
+    return np.divide(centered, deviation, out=np.zeros_like(centered), where=deviation > 0)
 
 
 def covariance(rows: Array) -> Array:
-    """Return Σ x y / n between centred rows [N, n]: [N, N]."""
+    """Return Σ x y / n between centered rows [N, n]: [N, N]."""
     return rows @ rows.T / rows.shape[1]
 
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from xg_runtime.module import Array
 
-_NOBODY = -1  # between two texts: its neighbours are no neighbours of each other
+_NOBODY = -1  # between two texts: its neighbors are no neighbors of each other
 
 
 def cooccurrence(texts: Iterable[Sequence[int]], size: int) -> Array:
-    """Return [V, V] float64: at i, j how often words i and j are neighbours; symmetric.
+    """Return [V, V] float64: at i, j how often words i and j are neighbors; symmetric.
 
     A text is its words' ids below `size`; any other number is a word that does not count, and
-    keeps its neighbours apart.
+    keeps its neighbors apart.
     """
     row = np.array([word for text in texts for word in (*text, _NOBODY)], np.int64)
     left, right = row[:-1], row[1:]

@@ -3,8 +3,8 @@
     lexicon = lexicon_of(texts, dims=50)
     lexicon.vectors[lexicon.ids(text, 12)]     the first 12 words of a text, [12, 50]
 
-Neighbours are counted, the rows standardised, and their principal components taken. Of each count
-the root is taken first: else "the film" drowns what the rare neighbours of a word say of it
+Neighbors are counted, the rows standardised, and their principal components taken. Of each count
+the root is taken first: else "the film" drowns what the rare neighbors of a word say of it
 (Lebret, Collobert 2014). A word that occurs often has a long vector, so all are brought to one
 length, √D. The mean of the components is 0, and so is the vector of a word that is not known, and
 of the places behind a short text.

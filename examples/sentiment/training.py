@@ -1,4 +1,4 @@
-"""Train a classifier on labelled reviews."""
+"""Train a classifier on labeled reviews."""
 
 from __future__ import annotations
 

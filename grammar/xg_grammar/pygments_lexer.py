@@ -1,6 +1,6 @@
-"""Colours of the language for Pygments, from the words of its grammar.
+"""Colors of the language for Pygments, from the words of its grammar.
 
-An entry point of the package: whatever colours code with Pygments knows `xg` once it is installed.
+An entry point of the package: whatever colors code with Pygments knows `xg` once it is installed.
 Nothing else imports it, because Pygments is no dependency.
 """
 

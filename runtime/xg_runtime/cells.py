@@ -2,7 +2,7 @@
 
 A cell is the forward or the backward pass of one microbatch on one stage, or a half of a backward
 pass. It depends on the same
-pass of the microbatch on the neighbouring stage, and a backward cell on its own forward cell; every
+pass of the microbatch on the neighboring stage, and a backward cell on its own forward cell; every
 order of these that ranks can run gives the same gradients, since each stage takes the microbatches
 of a pass in turn.
 
@@ -47,7 +47,7 @@ class Cell:
 
     @property
     def sends(self) -> bool:
-        """Whether a neighbouring stage waits for it."""
+        """Whether a neighboring stage waits for it."""
         return self.half != "weights"
 
     @property

@@ -256,7 +256,7 @@ def _title(raw: Sequence[Point], smooth: Sequence[Point]) -> str:
 
 
 def _moving_average(points: Sequence[Point]) -> list[Point]:
-    """Return the mean of each point's neighbours on both sides, so that the line does not lag."""
+    """Return the mean of each point's neighbors on both sides, so that the line does not lag."""
     half = int(len(points) * _SMOOTHED_OVER / 2)
     sums = [0.0, *accumulate(map(_level, points))]
     smooth: list[Point] = []

@@ -98,7 +98,7 @@ def _norm(array: Array) -> float:
 
 Line: TypeAlias = Callable[[float], Array]
 
-# Balances truncation, h²/6, with rounding, ε/h, in favour of less rounding.
+# Balances truncation, h²/6, with rounding, ε/h, in favor of less rounding.
 QUICK: Final = 2.0**-15
 FINE: Final = 2.0**-21
 
@@ -119,26 +119,26 @@ class Slope:
 class _Difference:
     """The slopes of one step h: the central difference and the jump from left to right slope."""
 
-    centre: float
+    center: float
     jump: float
 
 
 def quick(line: Line, here: Array, scale: float, step: float) -> Slope:
     """Return the central difference at `scale` · `step`; its error is the jump there, h · f″."""
     difference = _difference(line, here, scale * step)
-    return Slope(difference.centre, abs(difference.jump))
+    return Slope(difference.center, abs(difference.jump))
 
 
 def careful(line: Line, here: Array, scale: float) -> Slope:
     """Return the derivative at the step where its estimates agree best.
 
-    Two steps h and h/4 give one estimate without the h² term; two neighbouring estimates give the
+    Two steps h and h/4 give one estimate without the h² term; two neighboring estimates give the
     error, unless the jump, extrapolated to h = 0, is larger.
     """
     noise = 8 * _EPSILON * float(np.linalg.norm(here))
     steps = [scale * step for step in _STEPS]
     differences = [_difference(line, here, step) for step in steps]
-    without_h2 = [_extrapolate(a.centre, b.centre, _RATIO**2) for a, b in pairwise(differences)]
+    without_h2 = [_extrapolate(a.center, b.center, _RATIO**2) for a, b in pairwise(differences)]
     jumps = [abs(_extrapolate(a.jump, b.jump, _RATIO)) for a, b in pairwise(differences)]
     slopes = [
         Slope(fine, max(abs(fine - coarse), jump, noise / step))
@@ -162,7 +162,7 @@ def _difference(line: Line, here: Array, step: float) -> _Difference:
     ahead = line(step)
     behind = line(-step)
     return _Difference(
-        centre=float((ahead - behind).sum()) / (2 * step),
+        center=float((ahead - behind).sum()) / (2 * step),
         jump=float(((ahead - here) - (here - behind)).sum()) / step,
     )
 

@@ -1,4 +1,4 @@
-"""Contrast of pages, as a browser computes their colours: 4.5 to 1 for text (WCAG 2.1, AA)."""
+"""Contrast of pages, as a browser computes their colors: 4.5 to 1 for text (WCAG 2.1, AA)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pages.explorer.pages import page
 
 from xg_pages.explain.html import html
 
-# Every text with the colour of its letters and of what is painted below, and their contrast.
+# Every text with the color of its letters and of what is painted below, and their contrast.
 TEXTS = """
 const brush = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
 const remembered = (make) => {

@@ -66,7 +66,7 @@ def test_the_playground(driver: Chrome, site: Path, address: str, tmp_path: Path
     driver.get(address)
     wait(driver, lambda: state(driver).startswith("mha.forward.svg"))
     assert "word" in script(
-        driver, "return document.querySelector('#colours span:nth-child(2)').className"
+        driver, "return document.querySelector('#colors span:nth-child(2)').className"
     )
     loaded = script(
         driver, "return performance.getEntriesByType('resource').map((each) => each.name)"
@@ -127,14 +127,14 @@ def errs_and_mends(driver: Chrome) -> None:
     wait(driver, lambda: one(driver, "#said").is_displayed())
     assert one(driver, "#said").text.startswith("error[XG")
     assert "mha.xg:10:" in one(driver, "#said").text
-    assert texts(driver, "#colours .error") == ["RR"]
+    assert texts(driver, "#colors .error") == ["RR"]
     assert one(driver, "#picture").get_attribute("src") == picture
     assert "^^" in one(driver, "#said .source").text  # lines of the text do not wrap
     assert not one(driver, "#save").is_enabled()
     assert "has errors" in str(one(driver, "#save").get_attribute("title"))
     type_over(driver, "-> RR : Q ", "-> R : Q ")
     wait(driver, lambda: not one(driver, "#said").is_displayed())
-    assert texts(driver, "#colours .error") == []
+    assert texts(driver, "#colors .error") == []
     wait(driver, lambda: one(driver, "#picture").get_attribute("src") != picture)
     assert one(driver, "#save").is_enabled()
 

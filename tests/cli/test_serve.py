@@ -158,7 +158,7 @@ HOSTILE: dict[str, Callable[[Client], tuple[int, bytes, dict[str, str]]]] = {
     "a page without origin": lambda client: client.get(Origin="null"),
     "another server here": lambda client: client.get(Origin="http://127.0.0.1:1"),
     "a link from elsewhere": lambda client: client.get(Sec_Fetch_Site="cross-site"),
-    "a neighbour": lambda client: client.get("page/0/0", Sec_Fetch_Site="same-site"),
+    "a neighbor": lambda client: client.get("page/0/0", Sec_Fetch_Site="same-site"),
     "a body": lambda client: client.get(Content_Length="0"),
     "a file of the disk": lambda client: client.get("../../../../etc/passwd"),
     "a file of the package": lambda client: client.get("live.html"),

@@ -1,4 +1,4 @@
-"""Results and messages on terminals of several widths, with colour and without."""
+"""Results and messages on terminals of several widths, with color and without."""
 
 import fcntl
 import io
@@ -128,7 +128,7 @@ def test_cells_that_are_broken_continue_below_themselves(monkeypatch: pytest.Mon
         ({}, "never", False),
     ],
 )
-def test_verdicts_are_green_and_red_where_colour_is_wanted(
+def test_verdicts_are_green_and_red_where_color_is_wanted(
     variables: dict[str, str],
     option: str,
     colored: bool,
@@ -147,7 +147,7 @@ def test_verdicts_are_green_and_red_where_colour_is_wanted(
     assert ("\x1b" in said.err) is colored
 
 
-def test_colour_is_forced_without_a_terminal(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_color_is_forced_without_a_terminal(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert xg("check", "tiny.xg").out == "tiny.xg: \x1b[32mok\x1b[0m\n"
@@ -171,7 +171,7 @@ def test_colour_is_forced_without_a_terminal(xg: Xg, monkeypatch: pytest.MonkeyP
         ("ok is an edge of this block", ""),
     ],
 )
-def test_every_verdict_has_its_colour(
+def test_every_verdict_has_its_color(
     line: str, painted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from xg.cli.console import Console  # the streams of this test

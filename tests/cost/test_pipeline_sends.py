@@ -1,4 +1,4 @@
-"""The sends of a pipeline of four stages, by hand: to neighbours, and between holders of a tie."""
+"""The sends of a pipeline of four stages, by hand: to neighbors, and between holders of a tie."""
 
 from __future__ import annotations
 

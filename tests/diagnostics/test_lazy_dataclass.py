@@ -129,7 +129,7 @@ def outcome(do: Callable[[], object]) -> object:
         return type(error)
 
 
-def behaviour(case: Case) -> list[object]:
+def behavior(case: Case) -> list[object]:
     kind, arguments = case
     one, two = kind(*arguments), kind(*arguments)
     names = [each.name for each in fields(kind)]
@@ -158,7 +158,7 @@ def behaviour(case: Case) -> list[object]:
 
 @pytest.mark.parametrize(("theirs", "ours"), PAIRS)
 def test_as_in_the_standard_library(theirs: Case, ours: Case) -> None:
-    assert behaviour(ours) == behaviour(theirs)
+    assert behavior(ours) == behavior(theirs)
 
 
 @dataclass(frozen=True, slots=True)

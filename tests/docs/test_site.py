@@ -211,7 +211,7 @@ def test_every_document_is_in_the_contents() -> None:
     assert made["docs/adr/0001-a.md"].startswith("---\norphan: true\n---")
 
 
-def test_every_diagram_has_colours() -> None:
+def test_every_diagram_has_colors() -> None:
     for file in (ROOT / "diagrams").rglob("*.xg"):
         tokens = list(XgLexer().get_tokens(file.read_text(encoding="utf-8")))
         assert Error not in {kind for kind, _ in tokens}

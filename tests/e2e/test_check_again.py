@@ -19,7 +19,7 @@ from tier import THOROUGH
 from xg.diagnostics.lazy_dataclass import resting_collector
 from xg.frontend.choices import CheckMemory
 from xg.frontend.project import KnownFiles
-from xg_editor.session import analyse, read_text
+from xg_editor.session import analyze, read_text
 
 FILE = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 TEXT = FILE.read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def seconds(text: str, memory: CheckMemory, known: KnownFiles) -> float:
     """Processor time of a check; the server's collector rests meanwhile."""
     with resting_collector():
         began = process_time()
-        found = analyse(read_text(FILE, text, {}, known), memory)
+        found = analyze(read_text(FILE, text, {}, known), memory)
         taken = process_time() - began
     assert [each.code for each in found.diagnostics if each.severity == "error"] == []
     return taken

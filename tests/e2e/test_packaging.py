@@ -26,7 +26,7 @@ PACKAGES = (
     *("compiler/xg", *(f"compiler/{package.name}" for package in packages())),
     *("runtime/xg_runtime", "grammar/xg_grammar"),
 )
-LICENCES = ("LICENSE", "NOTICE", "docs/fonts/OFL.txt")
+LICENSES = ("LICENSE", "NOTICE", "docs/fonts/OFL.txt")
 
 SCRIPT = """
 import json
@@ -87,11 +87,11 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
     assert {"xg_grammar/parser.json", "xg_grammar/xg.lark"} <= names
 
 
-def test_the_wheel_names_its_licences(wheel: Path) -> None:
+def test_the_wheel_names_its_licenses(wheel: Path) -> None:
     assert _metadata(wheel)["License-Expression"] == "Apache-2.0 AND OFL-1.1"
     with ZipFile(wheel) as archive:
         kept = [name for name in archive.namelist() if ".dist-info/licenses/" in name]
-        assert {name.split("/licenses/")[1] for name in kept} == set(LICENCES)
+        assert {name.split("/licenses/")[1] for name in kept} == set(LICENSES)
 
 
 def test_the_description_has_no_link_that_leads_nowhere(wheel: Path) -> None:
@@ -237,6 +237,6 @@ def test_the_source_distribution_can_be_built_and_tested(tmp_path: Path) -> None
         "xg",
         "docs/errors.md",
     ]
-    wanted += [*LICENCES, "tests/e2e/test_packaging.py"]
+    wanted += [*LICENSES, "tests/e2e/test_packaging.py"]
     wanted += [f"{folder}/__init__.py" for folder in PACKAGES]
     assert [name for name in wanted if name not in names] == []

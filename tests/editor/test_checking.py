@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from xg.frontend.choices import CheckMemory
 from xg_editor import session as module
-from xg_editor.session import ReadText, Session, analyse
+from xg_editor.session import ReadText, Session, analyze
 
 TEXT = "dim B\nblock F(X [B]) -> Y [B] {\n    X -> S : Y\n}\n"
 Published = list[types.PublishDiagnosticsParams]
@@ -23,15 +23,15 @@ class Desk:
         self.reported: list[Exception] = []
         self.checked: list[str] = []
         self.bug = bug
-        monkeypatch.setattr(module, "analyse", self._analyse)
+        monkeypatch.setattr(module, "analyze", self._analyze)
         monkeypatch.setattr(module, "PAUSE", 0.01)
         self.session = Session(self.published.append, self.reported.append)
 
-    def _analyse(self, text: ReadText, memory: CheckMemory) -> object:
+    def _analyze(self, text: ReadText, memory: CheckMemory) -> object:
         self.checked.append(text.source.text)
         if self.bug:
             raise self.bug
-        return analyse(text, memory)
+        return analyze(text, memory)
 
     async def answers(self, count: int) -> None:
         """Wait until so many answers were given."""

@@ -1,4 +1,4 @@
-"""The tree-sitter grammar reads every shipped program, and colours tokens as what they are."""
+"""The tree-sitter grammar reads every shipped program, and colors tokens as what they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from editor.test_colours import TEXTS
+from editor.test_colors import TEXTS
 from pygments.token import Comment, Keyword, Number, String
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 

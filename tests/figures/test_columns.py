@@ -268,16 +268,16 @@ def test_columns_leave_room_for_the_text_of_a_bar() -> None:
 
 
 def test_text_of_a_bar_is_in_its_middle_where_no_line_is() -> None:
-    centred = 0
+    centered = 0
     for name, plan in CASES:
         for bar in bars(painted(drawn(name, plan))):
             lines = [path.bounds() for path in hairlines(bar)]
             middle, reach = box_of(bar).center[0], max(text.width for text in texts(bar)) / 2 + 6.0
             if not any(one.left < middle + reach and middle - reach < one.right for one in lines):
-                centred += 1
+                centered += 1
                 middles = [text.center[0] for text in texts(bar)]
                 assert middles == pytest.approx([middle] * len(middles))
-    assert centred > len(CASES)
+    assert centered > len(CASES)
 
 
 def test_a_bar_outside_shows_the_tag_that_names_it() -> None:

@@ -2,7 +2,7 @@
 
 The manifest says for every figure which glyphs, tensors and edges it has; the rules below are
 those of seed 001, section 4, and hold for all of them. An edge is written `T ⇒ • : K⊤ [B, N_H, D_h,
-S]`: its ends as they are labelled, single →, double ⇒ or dashed ⇢, and the tensor that it carries.
+S]`: its ends as they are labeled, single →, double ⇒ or dashed ⇢, and the tensor that it carries.
 """
 
 import json
@@ -285,7 +285,7 @@ def test_a_missing_label_is_noticed(entry: Entry) -> None:
     figure = drawn(entry)
     counts = Counter((edge.tail, edge.label) for edge in figure.edges)
     for place, edge in examined(figure):
-        is_only = counts[edge.tail, edge.label] == 1  # of several results, all are labelled
+        is_only = counts[edge.tail, edge.label] == 1  # of several results, all are labeled
         if edge.label and is_only and edge.role is not EdgeRole.RESIDUAL:  # a lane repeats a shape
             edges = list(figure.edges)
             edges[place] = replace(edge, label=())

@@ -152,12 +152,12 @@ def test_factors_have_one_order() -> None:
 def test_no_figure_has_two_factors_in_both_orders(name: str, block: str, plan: str) -> None:
     program = xg.compile(shipped(name), block, plan)
     for view in ("forward", "backward", "overview"):
-        pairs = set(_neighbours(program.figure(view)))
+        pairs = set(_neighbors(program.figure(view)))
         assert [one for one in pairs if one[::-1] in pairs and one[0] != one[1]] == []
         assert pairs or view == "forward"
 
 
-def _neighbours(drawn: Figure) -> Iterable[tuple[str, str]]:
+def _neighbors(drawn: Figure) -> Iterable[tuple[str, str]]:
     """Every two factors of a cost in a figure, in their order."""
     for node in (*drawn.nodes, *(bar.node for bar in drawn.bars)):
         for line in node.lines if node.kind is NodeKind.COMMUNICATION else ():

@@ -78,7 +78,7 @@ def test_the_backward_figure_highlights_gradients_and_has_no_notes() -> None:
     assert "token" not in render(figure).decode()
 
 
-def test_every_format_and_theme_shows_words_and_colours() -> None:
+def test_every_format_and_theme_shows_words_and_colors() -> None:
     net, ranks = _program("Net"), _program("Net", "TP")
     for figure in (net.figure("forward"), net.figure("overview"), ranks.figure("overview")):
         themes: tuple[ThemeName, ...] = ("light", "dark", "print")
@@ -128,7 +128,7 @@ def test_nothing_is_computed_differently() -> None:
             assert with_remarks.source(backend) == without.source(backend)
 
 
-def test_a_figure_without_remarks_defines_no_colours_of_marks() -> None:
+def test_a_figure_without_remarks_defines_no_colors_of_marks() -> None:
     plain = _program("MLP", remarks=False).figure("forward")
     assert "xg-highlight" not in render(plain).decode()
     assert "xg-highlight" in render(replace(plain, nodes=tuple(

@@ -108,9 +108,9 @@ def test_no_name_is_one_of_the_author_s() -> None:
     graphs = xg.compile(source=AROUND, block="Net").graphs
     called = variables(graphs)["Net"]
     names = [called[v] for step in graphs.main.steps for v in step.outputs if v in called]
-    unlabelled = [n for n in names if n not in ("A_1", "A_2", "matmul_2")]
+    unlabeled = [n for n in names if n not in ("A_1", "A_2", "matmul_2")]
     assert len(names) == len({*names})
-    assert unlabelled == ["tanh_2", "tanh_3", "matmul", "relu_2", "relu_out", "matmul_3"]
+    assert unlabeled == ["tanh_2", "tanh_3", "matmul", "relu_2", "relu_out", "matmul_3"]
 
 
 def test_a_name_stays_if_a_line_of_other_operators_is_added() -> None:

@@ -129,13 +129,13 @@ def test_the_id_of_a_hostile_name_is_a_word(text: str) -> None:
         assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name), name
 
 
-def test_themes_differ_in_colours_only() -> None:
-    def without_colours(text: bytes) -> str:
+def test_themes_differ_in_colors_only() -> None:
+    def without_colors(text: bytes) -> str:
         return re.sub(r"#[0-9A-F]{6}", "#", text.decode())
 
     light, dark, grey = (render(mha_forward(), "svg", t) for t in ("light", "dark", "print"))
     assert light != dark != grey != light
-    assert without_colours(light) == without_colours(dark) == without_colours(grey)
+    assert without_colors(light) == without_colors(dark) == without_colors(grey)
     assert DARK.colors[Color.INK] not in light.decode()
 
 
@@ -176,7 +176,7 @@ def pictures() -> Iterator[Display]:
 
 
 def grounds(display: Display) -> Iterator[tuple[Color, Color]]:
-    """The colour of every text, with that of what was painted there before it."""
+    """The color of every text, with that of what was painted there before it."""
     painted_so_far: list[tuple[Box, Color]] = []
     for element in display.elements:
         for part in element.parts:

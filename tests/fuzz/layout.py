@@ -59,7 +59,7 @@ def _factors(author: Author, dim: Dim) -> tuple[Dim, ...]:
 
 
 def _regrouped(author: Author, source: Groups, *, simple: bool) -> Groups:
-    """Atoms in another grouping; a simple one merges neighbours and keeps the order."""
+    """Atoms in another grouping; a simple one merges neighbors and keeps the order."""
     atoms = [atom for group in source for atom in group if atom[0] != "1"]
     if not simple:
         author.random.shuffle(atoms)

@@ -29,7 +29,7 @@ from xg.syntax.parse import parse
 from xg_editor.complete import complete, word_before
 from xg_editor.explain import explain, hints
 from xg_editor.navigation import outline
-from xg_editor.session import ReadText, analyse, read_text, type_text
+from xg_editor.session import ReadText, analyze, read_text, type_text
 from xg_grammar import literals
 
 ROOT = Path(__file__).parents[1]
@@ -216,7 +216,7 @@ def _edited(data: bytes, found: Sequence[Diagnostic], known: KnownFiles, random:
     except UnicodeDecodeError:
         return
     given, memory = read_text(None, text, {}, known), CheckMemory()
-    diagnostics = analyse(given, memory).diagnostics
+    diagnostics = analyze(given, memory).diagnostics
     theirs, ours = ([each.code for each in part] for part in (diagnostics, found))
     assert theirs == ours or "\r" in text or "\ufeff" in text, f"server: {theirs}, check: {ours}"
     if random.random() < ASKED:

@@ -174,7 +174,7 @@ ARITHMETIC: list[tuple[Map, str]] = [
 
 
 @pytest.mark.parametrize(("then", "node"), ARITHMETIC)
-def test_arithmetic_is_recognised_or_defined(then: Map, node: str) -> None:
+def test_arithmetic_is_recognized_or_defined(then: Map, node: str) -> None:
     assert node in agree(case(then, 12))
 
 
@@ -223,15 +223,15 @@ def test_every_operator_that_cannot_be_said_is_named_with_its_module() -> None:
     assert text.count("error[XG") == 2
 
 
-def neighbours(x: Tensor) -> Tensor:
+def neighbors(x: Tensor) -> Tensor:
     angle = torch.arange(x.shape[1])[:, None] / 500.0 ** (torch.arange(0, 8, 2).double() / 8)
     cosine, sine = (f(angle).repeat_interleave(2, -1) for f in (torch.cos, torch.sin))
     turned = torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
     return x * cosine + turned * sine
 
 
-def test_rotary_positions_of_neighbours_are_one_node() -> None:
-    assert "RoPE(base=500, layout=interleaved)" in agree(case(neighbours))
+def test_rotary_positions_of_neighbors_are_one_node() -> None:
+    assert "RoPE(base=500, layout=interleaved)" in agree(case(neighbors))
 
 
 SLOWED = (("factor", 8.0), ("low", 1.0), ("high", 4.0), ("trained", 64.0))

@@ -101,7 +101,7 @@ FORMS = some([*EVERY[::2], *EVERY[1::2]], lambda each: each[:3])  # daily a form
 
 
 @pytest.mark.parametrize(("count", "far", "past", "form"), FORMS)
-def test_buckets_are_recognised_and_right_beyond_the_last(
+def test_buckets_are_recognized_and_right_beyond_the_last(
     count: int, far: int, past: bool, form: str
 ) -> None:
     text = agree(Biased(count, rule(count, far, past=past), form=form), 5, far + 9)
@@ -112,7 +112,7 @@ def test_buckets_are_recognised_and_right_beyond_the_last(
 
 
 @pytest.mark.parametrize("past", [False, True])
-def test_a_stored_table_of_buckets_is_recognised(past: bool) -> None:
+def test_a_stored_table_of_buckets_is_recognized(past: bool) -> None:
     """There any distance will do that gives the same numbers."""
     model = Biased(8, rule(8, 20, past=past), stored=25).double()
     made = xg.trace(model, *example(25))

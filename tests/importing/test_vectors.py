@@ -18,7 +18,7 @@ def gelu(x: Tensor) -> Tensor:
     return 0.5 * x * (1 + torch.erf(x / 2**0.5))
 
 
-def centred(x: Tensor) -> Tensor:
+def centered(x: Tensor) -> Tensor:
     return x - x.mean(-1, keepdim=True)
 
 
@@ -31,7 +31,7 @@ def exponential_of_the_sum(x: Tensor) -> Tensor:
     [
         (torch.exp, "op Elementwise(x) = exp(x)"),
         (gelu, "inputs_0 -> GELU(exact) : Y [D]"),
-        (centred, "op Elementwise(x [.., D]) = x - mean[D](x)"),
+        (centered, "op Elementwise(x [.., D]) = x - mean[D](x)"),
     ],
 )
 def test_a_vector_has_arithmetic_as_rows_have(of: Callable[[Tensor], Tensor], said: str) -> None:

@@ -44,7 +44,7 @@ def noisy_digits(draw: Generator, count: int, steps: int = 20) -> Arrays:
 
 
 def communities(draw: Generator, count: int, nodes: int = 10, width: int = 6) -> Arrays:
-    """Graphs of two groups, dense within each: of a group neighbours say more than one node."""
+    """Graphs of two groups, dense within each: of a group neighbors say more than one node."""
     t = draw.integers(0, 2, (count, nodes))
     same: NDArray[np.bool_] = t[:, :, None] == t[:, None]
     drawn: NDArray[np.bool_] = draw.random(same.shape) < np.where(same, 0.8, 0.1)

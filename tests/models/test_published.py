@@ -204,7 +204,7 @@ def test_a_transpose_too_many_or_too_few_is_noticed(one_of_each: Witness) -> Non
 
 
 def test_lines_that_changed_places_are_noticed(one_of_each: Witness) -> None:
-    """Every line and each neighbour whose parameters have the same shapes.
+    """Every line and each neighbor whose parameters have the same shapes.
 
     Lines of many calls of one block are the same pairs of last names again: one of each in CI.
     """

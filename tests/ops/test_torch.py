@@ -157,7 +157,7 @@ def rope_slowed(given: Tensors) -> Tensor:
 
 
 def rope_complex(given: Tensors) -> Tensor:
-    """Written as in the paper: neighbouring columns are one complex number."""
+    """Written as in the paper: neighboring columns are one complex number."""
     import torch
 
     x = given["x"]

@@ -1,4 +1,4 @@
-"""Windows of an axis: convolution, pooling and attention to neighbours, against torch's own."""
+"""Windows of an axis: convolution, pooling and attention to neighbors, against torch's own."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_the_residual_network_is_that_of_torch() -> None:
         np.testing.assert_allclose(gradients[name], gradient, atol=GAP, err_msg=name)
 
 
-def test_attention_to_neighbours_is_that_to_all_under_a_mask(
+def test_attention_to_neighbors_is_that_to_all_under_a_mask(
     file: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = file(LOCAL)
@@ -228,10 +228,10 @@ def test_a_step_keeps_the_positions_that_its_windows_reach(
 
 
 @pytest.mark.parametrize(
-    ("causal", "centred"),
+    ("causal", "centered"),
     [("(4, causal, dilation=2)", "(4, pad=3, dilation=2)"), ("(w, causal)", "(w, pad=(w - 1)/2)")],
 )
-def test_windows_that_reach_later_positions_have_no_step(causal: str, centred: str) -> None:
+def test_windows_that_reach_later_positions_have_no_step(causal: str, centered: str) -> None:
     with pytest.raises(xg.DiagnosticError) as caught:
-        written(LOCAL.replace(causal, centred)).step()
+        written(LOCAL.replace(causal, centered)).step()
     assert {each.code for each in caught.value.diagnostics} == {"XG0551"}

@@ -220,7 +220,7 @@ def test_pipelines_are_proven(tmp_path: Path, plan: str) -> None:
     assert [each.prime for each in proof.exact] == list(PRIMES)
     kinds = [each.kind for each in proof.floats.controls if each.verdict == "needed"]
     ends = len(proof.program.stages) - 1
-    assert kinds.count("send") == 2 * ends + 2  # both ways between neighbours, E there and back
+    assert kinds.count("send") == 2 * ends + 2  # both ways between neighbors, E there and back
     backward = [each.code for each in proof.floats.controls if each.code.startswith("backward")]
     assert sorted(backward) == [f"backward, stage {n + 1} to stage {n}" for n in range(ends)]
 

@@ -21,7 +21,7 @@ from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState,
 from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback
 from xg.ir.tensor import TensorType
-from xg.sharding.local import local_shape, localise
+from xg.sharding.local import local_shape, localize
 from xg.sharding.primitive_rules import Typing, type_body
 from xg.verify.reference.evaluate import Context, evaluate
 
@@ -129,7 +129,7 @@ class Trial:
     def error(self, states: States, typing: Typing) -> float:
         """How far outputs are from those on one rank, and gradients, if all floats have one."""
         outputs = [typing.of(out) for out in self.body.outputs]
-        local = localise(self.body, typing, outputs, "N")
+        local = localize(self.body, typing, outputs, "N")
         parts = self.parts(states)
         found = run(local.outputs, parts, self.context)
         worst = 0.0

@@ -14,7 +14,7 @@ from xg.diagnostics.diagnostic import Diagnostic, render
 from xg.diagnostics.terminal import columns_of, fold, printable, width
 
 ColorChoice = Literal["auto", "always", "never"]
-_VERDICTS: Final = (  # made a pattern only where a result is coloured
+_VERDICTS: Final = (  # made a pattern only where a result is colored
     r"(?P<good>^ok(?=  )|\bok$|\ball proven$|\bgradients proven$|(?<=  )proven$"
     r"|\bagree(?=: |, in bits| with the )|\b(?P<n>\d+) of (?P=n) gradients agree\b|\btrue(?=, )"
     r"|\bare equal$|\byes(?=, |$)|\ball as the document says$)"
@@ -24,7 +24,7 @@ _VERDICTS: Final = (  # made a pattern only where a result is coloured
 
 
 class Console:
-    """The two streams, in UTF-8 and with `\\n` everywhere, and whether they may be coloured."""
+    """The two streams, in UTF-8 and with `\\n` everywhere, and whether they may be colored."""
 
     def __init__(self, color: ColorChoice = "auto") -> None:
         for stream in (sys.stdout, sys.stderr):

@@ -153,7 +153,7 @@ def share(stage: StageCost, count: int) -> StageCost:
 # The price of a plan on a mesh of some shape: seconds of a step, and bytes that a rank holds.
 #
 # The costs of a plan are formulas in the sizes of the mesh, so one compilation prices every shape.
-# Ranks that are neighbours along the inner axes share a node, and a node's links; all others send
+# Ranks that are neighbors along the inner axes share a node, and a node's links; all others send
 # over the network between nodes.
 
 

@@ -125,7 +125,7 @@ def on_a_sheet(whole: Figure, rows: Sequence[Sequence[Figure]], format: Format) 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Figures as `<svg>` elements for a page that has colours and fonts of its own.
+    """Figures as `<svg>` elements for a page that has colors and fonts of its own.
 
     `shared` is an element that precedes them and has their common definitions: those that the first
     uses; `more` has those of the others. `nodes` maps the ids of each figure's nodes to their
@@ -180,7 +180,7 @@ def written(
 
 
 def _colors(theme: ThemeName) -> Theme:
-    """The colours of a theme; those of "auto" are light. Raises ValueError for another one."""
+    """The colors of a theme; those of "auto" are light. Raises ValueError for another one."""
     _check_word("theme", theme, ThemeName)
     return THEMES.get(theme, LIGHT)
 

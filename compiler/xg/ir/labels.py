@@ -144,7 +144,7 @@ class _EdgeNamer:
     def name(self, step: Step, graph: Graph, *, alone: bool) -> str:
         """A name for the next result without a label of a step.
 
-        The number is that of the node among the unlabelled ones of its operator. The first has
+        The number is that of the node among the unlabeled ones of its operator. The first has
         none, unless code has a function of that name: the function `softmax` makes `softmax_1`.
         The result of a call `attn` is `attn_out`, because the call saves its values as `attn`.
         """

@@ -83,15 +83,15 @@ def forward(
     if mean is not None and trained is not None:
         center = where(trained > 0.0, center, stop(mean))
     center = center.named("center")
-    centred = (x - _align_channels(center, x, axes)).named("centred")
-    spread = reduce_mean(centred**2, axes, keep=False)
+    centered = (x - _align_channels(center, x, axes)).named("centered")
+    spread = reduce_mean(centered**2, axes, keep=False)
     caches = {"center": center}
     if variance is not None and trained is not None:
         unbiased = spread.named("squares") * count / maximum(const(count) - 1.0, 1.0)
         caches |= {"moved_to": where(trained > 0.0, unbiased, stop(variance)), "trained": trained}
         spread = where(trained > 0.0, spread, stop(variance)).named("spread")
     caches["rstd"] = rstd = (1.0 / sqrt(spread + eps)).named("rstd")
-    y = centred * _align_channels(rstd, x, axes)
+    y = centered * _align_channels(rstd, x, axes)
     y = y if gamma is None else y * _align_channels(gamma, x, axes)
     return y if beta is None else y + _align_channels(beta, x, axes), caches
 

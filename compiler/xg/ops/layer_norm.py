@@ -49,9 +49,9 @@ def forward(
 ) -> tuple[Expr, dict[str, Expr]]:
     """Two passes, the mean first: a mean of squares minus a squared mean would cancel."""
     mean = reduce_mean(x, axis).named("mean")
-    centred = (x - mean).named("centred")
-    rstd = (1.0 / sqrt(reduce_mean(centred**2, axis) + eps)).named("rstd")
-    y = centred * rstd
+    centered = (x - mean).named("centered")
+    rstd = (1.0 / sqrt(reduce_mean(centered**2, axis) + eps)).named("rstd")
+    y = centered * rstd
     if gamma is not None:
         y = y * _align_axis(gamma, axis)
     if beta is not None:

@@ -140,7 +140,7 @@ class _Slowed(NamedTuple):
 
 
 def _not(condition: Expr) -> Expr:
-    """How many elements do not fulfil it."""
+    """How many elements do not fulfill it."""
     return reduce_sum(where(condition, 0.0, 1.0))
 
 
@@ -154,7 +154,7 @@ def _angle(x: Expr, positions: Expr | None, base: Scalar, slowed: _Slowed | None
 
 
 def _turn(x: Expr, c: Expr, s: Expr, layout: str) -> Expr:
-    a, b = _halves(x) if layout == "half" else _neighbours(x)
+    a, b = _halves(x) if layout == "half" else _neighbors(x)
     a, b, c, s = a.named("a"), b.named("b"), c.named("c"), s.named("s")
     turned = (a * c - b * s).named("turned_a"), (b * c + a * s).named("turned_b")
     if layout == "half":
@@ -169,7 +169,7 @@ def _halves(x: Expr) -> tuple[Expr, Expr]:
     return cut(x, -1, ZERO, width / 2), cut(x, -1, width / 2, width)
 
 
-def _neighbours(x: Expr) -> tuple[Expr, Expr]:
+def _neighbors(x: Expr) -> tuple[Expr, Expr]:
     """Pair i is columns 2i and 2i + 1."""
     shape = (*x.shape[:-1], x.shape[-1] / 2)
     pairs = reshape(x, (*shape, number(2)))

@@ -1,4 +1,4 @@
-"""Each position repeated k times in a row (nearest neighbour), the way back from pooling."""
+"""Each position repeated k times in a row (nearest neighbor), the way back from pooling."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ OP: Final = Op(
     meaning="repeats each position of the axes in brackets k times in a row",
     formula="Y[.., j, ..] = X[.., floor(j / k), ..]",
     gradient="dX = Σ of dY over the k repetitions",
-    source="the nearest neighbour",
+    source="the nearest neighbor",
     legend="repetition of each place",
 )

@@ -1,4 +1,4 @@
-"""Each position's neighbourhood as a new axis: what convolution, pooling and local attention share.
+"""Each position's neighborhood as a new axis: what convolution, pooling and local attention share.
 
 A window may reach beyond the ends of its axis, where zeros are.
 """
@@ -55,10 +55,10 @@ OP: Final = Op(
     brackets="axes",
     facts=window_facts,
     pullback=pullback,
-    meaning="gives each position of the axis in brackets its neighbourhood of k, a new axis behind "
+    meaning="gives each position of the axis in brackets its neighborhood of k, a new axis behind "
     "it; pad zeros are at both ends, or if causal all that are needed in front",
     formula="Y[.., j, i, ..] = X[.., j·stride + i·dilation - pad, ..], 0 beyond the ends",
     gradient="dX = overlap(dY): the sum over the windows that a position is in",
     source="LeCun et al. 1989: receptive fields",
-    legend="neighbourhood of each place",
+    legend="neighborhood of each place",
 )

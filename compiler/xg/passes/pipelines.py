@@ -15,7 +15,7 @@ from xg.ir.verify import BrokenProgram, verify
 from xg.passes.differentiate import differentiate, recompute
 from xg.passes.rewrites import apart, drop_mesh, eliminate_dead, joint, outline, split_stages
 from xg.passes.ring import ring
-from xg.passes.shard import annotate, check, join, localise, place
+from xg.passes.shard import annotate, check, join, localize, place
 from xg.passes.shard.annotate import lend
 from xg.sharding.apply_plan import with_mesh
 from xg.sharding.divisibility import pad
@@ -101,7 +101,7 @@ RECOMPUTE: Final = Pass(
 )
 CHECK: Final = Pass("check", "types every step once more; gradients must be dual", check)
 JOIN: Final = Pass("join", "sends over several mesh axes at once what each would send", join)
-LOCALIZE: Final = Pass("localize", "writes the program of one rank", localise)
+LOCALIZE: Final = Pass("localize", "writes the program of one rank", localize)
 OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)

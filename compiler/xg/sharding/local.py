@@ -241,7 +241,7 @@ def placed_cuts(
     return tuple((state.axis, over) for state, over in states if state.kind == "S")
 
 
-def localise(
+def localize(
     body: Body, typing: Typing, wanted: Sequence[AxisState], mesh_axis: str, over: str = ""
 ) -> Body:
     """The body of one rank on a mesh axis, with its outputs in the states that are wanted.
@@ -251,11 +251,11 @@ def localise(
     """
     key = tuple(wanted), over or mesh_axis
     if key not in typing.local:
-        typing.local[key] = _localise(body, typing, wanted, mesh_axis, over or mesh_axis)
+        typing.local[key] = _localize(body, typing, wanted, mesh_axis, over or mesh_axis)
     return typing.local[key]
 
 
-def _localise(
+def _localize(
     body: Body, typing: Typing, wanted: Sequence[AxisState], mesh_axis: str, over: str
 ) -> Body:
     writer = _LocalBody(typing, mesh_axis, over)

@@ -82,7 +82,7 @@ class Group:
 
 
 def groups(source: Shape, target: Shape) -> Iterator[Group]:
-    """The smallest groups of neighbouring axes with equal products; axes of size 1 join none."""
+    """The smallest groups of neighboring axes with equal products; axes of size 1 join none."""
     left = [place for place, size in enumerate(source) if size != ONE]
     right = [place for place, size in enumerate(target) if size != ONE]
     behind, before = _products(source, left), _products(target, right)

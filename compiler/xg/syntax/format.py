@@ -65,7 +65,7 @@ _BEHIND = re.compile(r"[ \t]*(?:from[ \t]+\S+[ \t]*)?(?:\n|$)")
 
 
 def left_out(item: Span, name: str) -> tuple[Fix, ...]:
-    """The item of a declaration left out; nothing where its neighbours would change.
+    """The item of a declaration left out; nothing where its neighbors would change.
 
     Names without a shape take that of the next name, so the last of these stays.
     """
@@ -205,7 +205,7 @@ _CALLED = {"NAME", "SCHEDULE", "RSQB", *GLYPHS}  # a parenthesis directly behind
 
 
 class Spacing:
-    """The spelling of each token of one program, and the gap between two neighbours."""
+    """The spelling of each token of one program, and the gap between two neighbors."""
 
     def __init__(self, source: Source, module: ast.Module, tokens: list[Token]) -> None:
         self._source = source

@@ -593,7 +593,7 @@ def _bare(dim: Dim) -> Iterator[str]:
 
 # A mesh to verify a parallel program on, and sizes that its ranks can share.
 #
-# Neighbouring axes of the mesh differ in size, so that a sum over the wrong one shows; what ranks
+# Neighboring axes of the mesh differ in size, so that a sum over the wrong one shows; what ranks
 # cut is a prime times their number, also where that follows only from what they compute, as heads
 # do.
 
@@ -618,7 +618,7 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     Raises DiagnosticError where the plan does not fit, or numbers that are set cannot be shared.
     """
     mesh = mesh_sizes(project)
-    if plan is not None:  # neighbours of the axes that it has differ
+    if plan is not None:  # neighbors of the axes that it has differ
         axes = find_plan(project, plan, {**mesh, **settings}).mesh
         mesh |= dict(zip(axes, cycle(RANKS), strict=False))
     chosen: dict[str, str | int] = {**mesh, **settings}

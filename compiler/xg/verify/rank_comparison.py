@@ -481,7 +481,7 @@ def _differs(
         if state.is_uniform:
             unlike = _unlike(parts, numbers, size)
             if unlike is not None:
-                return f"{grid.describe(unlike)} has other bits than its neighbour along {axis}"
+                return f"{grid.describe(unlike)} has other bits than its neighbor along {axis}"
         over = ordered_axis(axis, zigzag_axes(program.plan))
         parts = [_merge_parts(group, state, over, add) for group in _groups(parts, size)]
         numbers = [group[0] for group in _groups(numbers, size)]
@@ -498,7 +498,7 @@ def _differs(
 
 
 def _groups(items: Sequence[T], size: int) -> list[Sequence[T]]:
-    """Neighbours, `size` at a time."""
+    """Neighbors, `size` at a time."""
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 

@@ -79,7 +79,7 @@ function keep(id) {
 
 const mark = (parts, kind) => parts?.forEach((part) => part.classList.add(kind));
 
-/** Light up the chosen operator, its neighbours, its lines and its costs. */
+/** Light up the chosen operator, its neighbors, its lines and its costs. */
 function light() {
   const id = current();
   for (const part of all(".on, .near, .also")) part.classList.remove("on", "near", "also");

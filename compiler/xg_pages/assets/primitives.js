@@ -4,7 +4,7 @@ const count = (shape) => shape.reduce((product, size) => product * size, 1);
 const array = (shape, data = new Float64Array(count(shape))) => ({ shape, data });
 const filled = (shape, valueAt) => array(shape, Float64Array.from({ length: count(shape) }, (_, at) => valueAt(at)));
 
-/** How far apart neighbours on each axis are. */
+/** How far apart neighbors on each axis are. */
 function strides(shape) {
   const steps = [];
   for (let axis = shape.length - 1, step = 1; axis >= 0; step *= shape[axis--]) steps.unshift(step);

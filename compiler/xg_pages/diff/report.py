@@ -342,7 +342,7 @@ def _heads(edges: Iterable[FigureEdge]) -> Mapping[str, list[str]]:
     return heads
 
 
-MARKED: Final = "What is new or changed is bold and coloured, what is gone dotted."
+MARKED: Final = "What is new or changed is bold and colored, what is gone dotted."
 
 Part = TypeVar("Part", FigureNode, FigureEdge)
 

@@ -94,7 +94,7 @@ def _pass(view: str, section: ExplainedBlock, steps: ExplainedPass) -> Iterator[
 def _step(step: ExplainedStep, steps: ExplainedPass) -> Iterator[str]:
     yield from (f"### {step.number}. {escape.code_span(step.equation)}", "")
     formula = f": {escape.code_span(step.formula)}" if step.formula else ""
-    yield f"{escape.markdown(step.operator)}{formula}. It {words.neighbours(step, steps)}."
+    yield f"{escape.markdown(step.operator)}{formula}. It {words.neighbors(step, steps)}."
     if step.source:
         yield f"Line {step.line}: {escape.code_span(step.source)}."
     yield ""
@@ -271,7 +271,7 @@ def _step_html(step: ExplainedStep, one: _OnePass, at: Box | None, top: float) -
         yield _window(one.name, at, step, top)
     yield '<div class="told">'
     formula = f": <code>{escape.xml(step.formula)}</code>" if step.formula else ""
-    near = _link_steps(words.neighbours(step, one.steps))
+    near = _link_steps(words.neighbors(step, one.steps))
     yield f"<p>{escape.xml(step.operator)}{formula}. It {near}.</p>"
     if step.why:
         yield f"<p>{_reason(step.why)}</p>"

@@ -422,8 +422,8 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def neighbours(step: ExplainedStep, steps: ExplainedPass) -> str:
-    """The neighbours of a step: the steps it takes from and those that take its result."""
+def neighbors(step: ExplainedStep, steps: ExplainedPass) -> str:
+    """The neighbors of a step: the steps it takes from and those that take its result."""
     own = {each.number for each in steps.steps}
     takes = _step_list([number for number in step.takes if number in own])
     saved = _step_list([number for number in step.takes if number not in own])

@@ -168,12 +168,12 @@ def _layer_norm(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
     attrs = step.attrs
     x, axis = arrays[0], attrs.get("axis", -1)
     eps = attrs["eps"].evaluate(step.record.sizes)
-    centred, mean_square = x - x.mean(axis, keepdims=True), (x**2).mean(axis, keepdims=True)
+    centered, mean_square = x - x.mean(axis, keepdims=True), (x**2).mean(axis, keepdims=True)
     by_less = x.var(axis, ddof=1, keepdims=True)
     others = {
         "the mean is not subtracted: it is an RMSNorm": x / np.sqrt(mean_square + eps),
-        "the variance is divided by n - 1, not by n": centred / np.sqrt(by_less + eps),
-        "eps is added to the deviation": centred / (x.std(axis, keepdims=True) + eps),
+        "the variance is divided by n - 1, not by n": centered / np.sqrt(by_less + eps),
+        "eps is added to the deviation": centered / (x.std(axis, keepdims=True) + eps),
     }
     names = [name for name in ("gamma", "beta") if name not in attrs.get("absent", ())]
     affine = dict(zip(names, arrays[1:], strict=True))
@@ -232,14 +232,14 @@ def _embedding(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
 
 
 def _reshape(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
-    """Heads taken from the wrong axes: by a view without a transpose, or from neighbours."""
+    """Heads taken from the wrong axes: by a view without a transpose, or from neighbors."""
     x, shape = arrays[0], step.outputs[0].array.shape
     yield "the axes are not exchanged: a view without the transpose", x.reshape(shape)
     if x.ndim == 3 and len(shape) == 4:
         heads, width = shape[1], shape[3] if shape[2] == x.shape[1] else shape[2]
         apart = x.reshape(*x.shape[:2], width, heads)
         if shape == (x.shape[0], heads, x.shape[1], width):
-            words = "heads are every N_H-th column, not neighbouring ones"
+            words = "heads are every N_H-th column, not neighboring ones"
             yield words, apart.transpose(0, 3, 1, 2)
 
 

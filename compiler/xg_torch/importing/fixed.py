@@ -1,7 +1,7 @@
 """The part of a model that depends on sizes alone: positions, masks and tables, as NumPy runs it.
 
 Such a part has no weights and no inputs, so its numbers at given sizes are its whole meaning.
-`recognise` finds out what it is by looking at them.
+`recognize` finds out what it is by looking at them.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class Lowering:
         self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
         self.call: AtenCall = AtenCall("", {}, (), ())
         self.notes: dict[str, None] = {}  # differences of the diagram from the model
-        self.rounded = False  # a table in float32 was recognised
+        self.rounded = False  # a table in float32 was recognized
         self.time = 0  # of the call that is read now
         self.origins: dict[Formula, tuple[AtenCall, int]] = {}  # where arithmetic was written
         self._times: dict[ModelStep, int] = {}

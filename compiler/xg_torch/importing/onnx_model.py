@@ -304,7 +304,7 @@ def _stack(node: Any) -> tuple[ModuleScope, ...]:  # noqa: ANN401 - a NodeProto
 
 
 def _infer_stacks(nodes: Sequence[OnnxNode], noted: set[str]) -> Iterator[OnnxNode]:
-    """The nodes, each that has no notes in the modules of both its neighbours that have some."""
+    """The nodes, each that has no notes in the modules of both its neighbors that have some."""
     ends = [node.stack for node in nodes if node.name in noted]
     seen = 0
     for node in nodes:

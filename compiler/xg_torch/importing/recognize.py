@@ -343,11 +343,11 @@ def _close(lowering: Lowering, fixed: Fixed, table: Array, wanted: Array) -> boo
 
 def turning(lowering: Lowering, view: View, table: Fixed) -> Turning | None:
     """A tensor with its pairs turned, times a table; None where the tensor is no such one."""
-    halves, neighbours = _halves(lowering, view), _neighbours(lowering, view)
+    halves, neighbors = _halves(lowering, view), _neighbors(lowering, view)
     if halves is not None:
         return Turning(View.of(halves), table, "half")
-    if neighbours is not None:
-        return Turning(View.of(neighbours), table, "interleaved")
+    if neighbors is not None:
+        return Turning(View.of(neighbors), table, "interleaved")
     return None
 
 
@@ -424,7 +424,7 @@ def _halves(lowering: Lowering, view: View) -> ModelValue | None:
     return first.data[0] if fits and second.attrs["stop"] == half * 2 else None
 
 
-def _neighbours(lowering: Lowering, view: View) -> ModelValue | None:
+def _neighbors(lowering: Lowering, view: View) -> ModelValue | None:
     """Return the tensor x if a view pairs x's negated odd columns with its even columns."""
     pair = _rotary_pair(lowering, view, "pick")
     if pair is None:

@@ -207,8 +207,8 @@ def _variance(lowering: Lowering) -> Callable[[View], Formula]:
     correction = unbiased if argument is None else lowering.number_of("correction")
 
     def compute(view: View) -> Formula:
-        centred = combine("sub", view, combine("mean", view))
-        variance = combine("mean", combine("pow", centred, 2.0))
+        centered = combine("sub", view, combine("mean", view))
+        variance = combine("mean", combine("pow", centered, 2.0))
         if correction == 0:
             return variance
         count = _count(lowering, view)
@@ -338,11 +338,11 @@ def _normalize_groups(lowering: Lowering, groups: int) -> Known:
     view, shape = lowering.view_of("input"), lowering.shape_of_output()
     rest = product(shape[1:]) / groups
     grouped = regroup(view, (shape[0], number(groups), rest), lowering.sizes)
-    centred = combine("sub", grouped, combine("mean", grouped))
+    centered = combine("sub", grouped, combine("mean", grouped))
     spread = combine(
-        "add", combine("mean", combine("pow", centred, 2.0)), lowering.number_of("eps", 1e-5)
+        "add", combine("mean", combine("pow", centered, 2.0)), lowering.number_of("eps", 1e-5)
     )
-    normed = lowering.view(combine("mul", centred, combine("rsqrt", spread)))
+    normed = lowering.view(combine("mul", centered, combine("rsqrt", spread)))
     found = regroup(normed, shape, lowering.sizes)
     behind: tuple[Axis, ...] = ((),) * (len(shape) - 2)
     for name, operator in (("weight", "⊙"), ("bias", "⊕")):

@@ -29,7 +29,7 @@ from xg_torch.importing.views import (
 # An order that both operands of a product have along the axis that it sums over: it says nothing.
 #
 # Rotary positions leave queries and keys with the first numbers of all pairs in front, where their
-# pairs are neighbours; scores are the same without that.
+# pairs are neighbors; scores are the same without that.
 
 
 def without_order(lowering: Lowering, first: View, second: View) -> tuple[View, View]:
@@ -346,7 +346,7 @@ def embedding(lowering: Lowering) -> View:
 
 
 def _stretch(lowering: Lowering, ids: View, table: ModelValue) -> View:
-    """The rows of a table that is no parameter at positions, which are neighbours."""
+    """The rows of a table that is no parameter at positions, which are neighbors."""
     view = View.of(table)
     (size,) = ids.value.axes
     start = number(lowering.producer[ids.value].attrs["start"])
@@ -433,9 +433,9 @@ def layer_norm(lowering: Lowering) -> View:
 
 def _written_out(lowering: Lowering, view: View, eps: float) -> View:
     """Layer normalization with weights such as ``1 + g``, as arithmetic."""
-    centred = combine("sub", view, combine("mean", view))
-    variance = combine("mean", combine("pow", centred, 2.0))
-    norm = combine("mul", centred, combine("rsqrt", combine("add", variance, eps)))
+    centered = combine("sub", view, combine("mean", view))
+    variance = combine("mean", combine("pow", centered, 2.0))
+    norm = combine("mul", centered, combine("rsqrt", combine("add", variance, eps)))
     for name, function in (("weight", "mul"), ("bias", "add")):
         own = lowering.maybe_known(name)
         if own is not None:

@@ -51,11 +51,11 @@ SOURCES = frozenset({"range", "sinusoid", "buckets"})
 
 @dataclass(frozen=True)
 class Link:
-    """A node of a chain: what it is, which operand flows in, whether its edge is labelled."""
+    """A node of a chain: what it is, which operand flows in, whether its edge is labeled."""
 
     node: Node
     flows: int
-    labelled: bool
+    labeled: bool
 
 
 class Chains:
@@ -156,9 +156,9 @@ class Chains:
             following = self._next(node, links)
             blocked = following is not None and not self._ready(following[0], done)
             if following is None or blocked:
-                links.append(Link(node, flows, labelled=True))
+                links.append(Link(node, flows, labeled=True))
                 return links, blocked
-            links.append(Link(node, flows, labelled=self._has_label(node)))
+            links.append(Link(node, flows, labeled=self._has_label(node)))
             node, flows = following
 
     def _has_label(self, node: Node) -> bool:
@@ -388,7 +388,7 @@ class BlockText:
                 line = f"      -> {node}"
             else:
                 line += f" -> {node}" if line else f"      -> {node}"
-            if link.labelled:
+            if link.labeled:
                 lines.append(f"{line} : {self._label(link)}")
                 line = ""
         return "\n".join(lines)

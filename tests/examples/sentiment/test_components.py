@@ -1,4 +1,4 @@
-"""Words to vectors: neighbours counted, standardised, shortened; against LAPACK."""
+"""Words to vectors: neighbors counted, standardised, shortened; against LAPACK."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from xg_runtime.module import Array
 
 @pytest.fixture(scope="module")
 def rows() -> Array:
-    """Rows of neighbours as texts give them: 90 words, a few of them nearly everywhere."""
+    """Rows of neighbors as texts give them: 90 words, a few of them nearly everywhere."""
     draw = np.random.default_rng(0)
     often = 1 / np.arange(1, 91)
     texts = draw.choice(90, (300, 11), p=often / often.sum())
@@ -48,7 +48,7 @@ def test_the_matrix_of_the_seed_but_for_one_pair() -> None:
     assert found[3, 4] == found[4, 3] == 0
 
 
-def test_neighbours_are_counted_within_one_text_and_among_known_words() -> None:
+def test_neighbors_are_counted_within_one_text_and_among_known_words() -> None:
     assert cooccurrence([[0, 1], [2]], 3).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
     assert not cooccurrence([[0, -1, 1]], 2).any()
     assert cooccurrence([[0, 0, 0]], 1).tolist() == [[4]]

@@ -31,7 +31,7 @@ MESHES: list[dict[str, int]] = [
     {"N_T": 3},
     {"N_D": 2, "N_T": 3},
 ]
-TOGETHER = [  # several axes as one, neighbours and others
+TOGETHER = [  # several axes as one, neighbors and others
     ({"N_D": 2, "N_T": 3}, "N_D*N_T"),
     ({"N_A": 2, "N_D": 2, "N_T": 3}, "N_A*N_T"),
 ]

@@ -18,7 +18,7 @@ from xg.ir.body import Body
 from xg.ir.placement import AxisState, dual
 from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback
-from xg.sharding.local import localise
+from xg.sharding.local import localize
 from xg.sharding.primitive_rules import Typing
 from xg.verify.reference.evaluate import evaluate
 from xg.verify.reference.residues import PRIMES, Field, modulo
@@ -78,7 +78,7 @@ def agrees(trial: Trial, states: States, typing: Typing, change: Change = lambda
     `change` plants an error in what every rank runs.
     """
     outputs = [typing.of(out) for out in trial.body.outputs]
-    local = change(localise(trial.body, typing, outputs, "N"))
+    local = change(localize(trial.body, typing, outputs, "N"))
     parts = _cut(trial.arrays, states, trial.ranks)
     found = run(local.outputs, parts, trial.context)
     expected = evaluate(trial.body.outputs, trial.arrays, trial.context)

@@ -12,7 +12,7 @@ from verify.modular.ranks import agrees, trials
 
 from xg.ir.body import Body, substitute, topological
 from xg.ir.prim import Expr, equal
-from xg.sharding.local import localise
+from xg.sharding.local import localize
 from xg.sharding.primitive_rules import IllTyped, Typing
 from xg.verify.reference.residues import Undefined
 
@@ -80,7 +80,7 @@ def collectives(body: Body) -> list[Expr]:
 
 def collectives_of(trial: Trial, typing: Typing) -> list[Expr]:
     outputs = [typing.of(out) for out in trial.body.outputs]
-    return collectives(localise(trial.body, typing, outputs, "N"))
+    return collectives(localize(trial.body, typing, outputs, "N"))
 
 
 @pytest.mark.parametrize("mistake", [without, twice, other])
@@ -142,5 +142,5 @@ def test_rows_that_another_rank_holds_are_seen() -> None:
 
 def has_held(trial: Trial, states: States, typing: Typing) -> bool:
     outputs = [typing.of(out) for out in trial.body.outputs]
-    local = localise(trial.body, typing, outputs, "N")
+    local = localize(trial.body, typing, outputs, "N")
     return any(expr.prim == "owns_index" for expr in topological(local.outputs))

@@ -67,7 +67,7 @@ def axes_of_plans(file: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def _simulated(axes: Sequence[str]) -> Iterator[Mesh]:
-    """Neighbouring axes differ."""
+    """Neighboring axes differ."""
     for data, tensor in MESHES:
         sizes = {"N_D": data, "N_T": tensor, "N_G": GROUPS[data, tensor]}
         sizes |= {"N_R": tensor, "N_S": tensor, "N_PP": data}

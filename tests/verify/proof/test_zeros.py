@@ -43,7 +43,7 @@ def test_a_bias_on_keys(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("chain", "zero"),
     [
-        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> LN : Y", True),  # a whole row moved: LN centres it
+        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> LN : Y", True),  # a whole row moved: LN centers it
         ("X -> ⊕<-BC[d -> b=B, s=S, d](d) -> LN : Y", False),
         ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> GELU -> LN : Y", False),
         ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> scale(2) -> LN : Y", True),
@@ -106,7 +106,7 @@ block Net(X [B, S, D], Z [B, S, D]) -> Y [B, S, D], V [B, S, D] {
 @pytest.mark.parametrize(
     ("name", "zero"),
     [
-        ("layers.0.Token.b_2", True),  # one number for a row of D, which every LN centres
+        ("layers.0.Token.b_2", True),  # one number for a row of D, which every LN centers
         ("layers.2.Token.b_2", True),
         ("layers.1.Token.b_1", False),
         ("layers.1.Token.c", False),

@@ -335,7 +335,7 @@ plan Zigzag of Net {
     [(CONV, "the axis whose windows overlap is cut"), (LOOP, "rounds must run in order")],
     ids=["conv", "loop"],
 )
-def test_what_needs_neighbours_is_refused(text: str, reason: str) -> None:
+def test_what_needs_neighbors_is_refused(text: str, reason: str) -> None:
     """Windows and loops over positions meet those of another chunk."""
     with pytest.raises(DiagnosticError) as refused:
         xg.compile(source=text, block="Net", plan="Zigzag")

@@ -3,7 +3,7 @@
 const WORD = /[\p{L}\p{N}_]*$/u;
 const SHOWN = 50; // at most
 
-/** Where a place of the text is in the window; the coloured copy behind it has the same lines. */
+/** Where a place of the text is in the window; the colored copy behind it has the same lines. */
 function placeOf(copy, at) {
   const walker = document.createTreeWalker(copy, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {

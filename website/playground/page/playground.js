@@ -1,6 +1,6 @@
 // The page: what is typed goes to the compiler, and its answers come under the text and beside it.
 
-import { colouring, marks, paint } from "./colours.js";
+import { coloring, marks, paint } from "./colors.js";
 import { completing } from "./complete.js";
 import { kept, restore } from "./kept.js";
 import { packed, unpacked } from "./link.js";
@@ -16,7 +16,7 @@ let plansBefore = []; // of the last text without errors
 let shown = null; // the last answer that could be shown
 let examples = {}; // texts by their names
 let places = [];
-let coloured = (all) => [["plain", all]];
+let colored = (all) => [["plain", all]];
 
 function say(words) {
   element("state").textContent = words;
@@ -102,7 +102,7 @@ function tell({ said, places: found, failed }, drawn) {
   places = found ?? [];
   element("said").hidden = !words;
   tellIn(element("said"), words);
-  colour();
+  color();
 }
 
 function show(answer, asked, milliseconds) {
@@ -232,9 +232,9 @@ function choose(view) {
   renew();
 }
 
-function colour() {
-  paint(element("colours"), coloured(text.value), marks(text.value, places));
-  element("colours").scrollTo(text.scrollLeft, text.scrollTop);
+function color() {
+  paint(element("colors"), colored(text.value), marks(text.value, places));
+  element("colors").scrollTo(text.scrollLeft, text.scrollTop);
 }
 
 const blocksOf = (all) => [...all.matchAll(/^block[ \t]+([\p{L}_][\p{L}\p{N}_]*)/gmu)].map(([, name]) => name);
@@ -253,7 +253,7 @@ function edited() {
   chosen.name = nameOf(text.value);
   element("example").value = text.value === opened.text && examples[opened.name] === opened.text ? opened.name : "";
   places = [];
-  colour();
+  color();
   renew();
 }
 
@@ -295,10 +295,10 @@ async function saveAs(format) {
 // ---- wiring --------------------------------------------------------------------------------------
 
 const type = (words) => write(text, words);
-completing(text, element("colours"), element("offers"), type, (all, at) => ask({ do: "complete", name: chosen.name, text: all, at }));
+completing(text, element("colors"), element("offers"), type, (all, at) => ask({ do: "complete", name: chosen.name, text: all, at }));
 keys(text);
 text.addEventListener("input", edited);
-text.addEventListener("scroll", () => element("colours").scrollTo(text.scrollLeft, text.scrollTop));
+text.addEventListener("scroll", () => element("colors").scrollTo(text.scrollLeft, text.scrollTop));
 element("block").addEventListener("change", ({ target }) => { chosen.block = target.value; renew(); });
 element("plan").addEventListener("change", ({ target }) => { chosen.plan = target.value; renew(); });
 element("save").addEventListener("click", () => save(shown));
@@ -328,7 +328,7 @@ async function start() {
   startWorker();
   const known = await (await fetch("examples.json")).json();
   examples = known.examples;
-  coloured = colouring(known.words);
+  colored = coloring(known.words);
   const names = Object.keys(examples);
   const program = location.hash.length > 1 ? await unpacked(location.hash.slice(1)) : null;
   const first = program ?? { name: "mha", text: examples.mha };

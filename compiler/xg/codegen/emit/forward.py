@@ -151,7 +151,7 @@ class _ForwardWriter(PassWriter):
         names.promise(name for value, name in wanted.items() if value.name is None)
         scope = Scope(graph.sizes)
         values = [state.next for state in graph.states]
-        labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
+        labeled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
         statements = Statements(
             spelling=plan.spelling,
             functions=plan.operators,
@@ -159,7 +159,7 @@ class _ForwardWriter(PassWriter):
             names=names,
             types=graph.types,
             wanted=wanted,
-            fixed=frozenset({*labelled, *saved, *graph.outputs, *values}),
+            fixed=frozenset({*labeled, *saved, *graph.outputs, *values}),
             uses=count_uses(graph.steps, (*graph.outputs, *saved, *values)),
             backward=False,
             place=place_text(plan, graph),

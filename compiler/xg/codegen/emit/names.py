@@ -330,7 +330,7 @@ def gradient_names(
 ) -> dict[Value, str]:
     """A name for every gradient; equal ones are numbered where they are written.
 
-    The gradient of a labelled value is called after it: ``dX``. One without a label is called after
+    The gradient of a labeled value is called after it: ``dX``. One without a label is called after
     the node that gives it: ``d_S``. A part of a sum is called after both: ``dX_LN``. Where several
     nodes have one name, operand or label follow: ``dX_attn_M``, ``d_R_Q``. No name is one of a
     function, if that can be helped.

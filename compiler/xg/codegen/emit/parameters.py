@@ -132,7 +132,7 @@ def _groups(program: IRProgram, scope: Scope, rows: Rows, present: frozenset[str
 
 
 def _merge_groups(groups: Sequence[_Group]) -> list[_Group]:
-    """Neighbours in one loop as one group."""
+    """Neighbors in one loop as one group."""
     merged: list[_Group] = []
     for group in groups:
         if merged and not group.loop and merged[-1].depth == group.depth:

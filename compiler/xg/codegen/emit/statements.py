@@ -103,7 +103,7 @@ class Mark:
 class Statements:
     """Writes the operator steps of one function.
 
-    `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
+    `fixed` are values that must have a name of their own: outputs, labeled or saved ones.
     `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
     should be called, `again` which value takes over the name of which; `unread` values get none;
     `reusable` may be overwritten; `quoted` are the lines of the diagram in the last comment;
@@ -409,7 +409,7 @@ def describe(graph: Graph) -> str:
 
 
 def _fusion_note(steps: Sequence[Apply]) -> list[str]:
-    """Which labelled edges fused steps have no array for."""
+    """Which labeled edges fused steps have no array for."""
     inner = [value for step in steps for part in step.parts[:-1] for value in part.outputs]
     names = [str(value.name) for value in inner if value.name and value.role == "edge"]
     return [f"fuses {', '.join(names)}"] if names else []

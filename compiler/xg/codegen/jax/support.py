@@ -275,8 +275,8 @@ def normal(
 ) -> Array:
     """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
     drawn = random_words(word(seed), word(digest(place)), shape)
-    centred = sums(drawn) - 2 * 65535
-    return centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)
+    centered = sums(drawn) - 2 * 65535
+    return centered * (deviation / ((65536**2 - 1) / 3) ** 0.5)
 
 
 def uniform(

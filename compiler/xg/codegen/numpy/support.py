@@ -323,10 +323,10 @@ def check_float(dtype: DType) -> None:
 def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = random_words(random_key(seed, place), int(np.prod(shape)))
-    centred = np.full(drawn.shape, -2 * 65535, np.int64)
+    centered = np.full(drawn.shape, -2 * 65535, np.int64)
     for lane in range(4):
-        centred += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
-    return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
+        centered += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
+    return (centered * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
 
 
 def uniform(

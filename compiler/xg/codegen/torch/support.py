@@ -265,11 +265,11 @@ def check_float(dtype: DType) -> None:
 def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = random_words(random_key(seed, place), math.prod(shape))
-    centred = torch.full_like(drawn, -2 * 65535)
+    centered = torch.full_like(drawn, -2 * 65535)
     for lane in range(4):
-        centred += shift_right(drawn, 16 * lane) & 65535
+        centered += shift_right(drawn, 16 * lane) & 65535
     scale = deviation / ((65536**2 - 1) / 3) ** 0.5
-    return (centred.double() * scale).reshape(shape)
+    return (centered.double() * scale).reshape(shape)
 
 
 def uniform(

@@ -35,7 +35,7 @@ from xg.ir.collectives import COLLECTIVES
 
 # Define the display list: a finished picture as paths, arrows and lines of text.
 #
-# Colours are uses, not values: the theme comes in when a format is written.
+# Colors are uses, not values: the theme comes in when a format is written.
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ def frame(look: NodeStyle, box: Box, mark: Emphasis = Emphasis.NONE) -> tuple[Dr
 
 
 def _in_color(part: DrawnShape | DrawnText, color: Color) -> DrawnShape | DrawnText:
-    """Return a text or a sign of a marked node in the colour of its mark."""
+    """Return a text or a sign of a marked node in the color of its mark."""
     if isinstance(part, DrawnText):
         return replace(part, color=color if part.color is Color.INK else part.color)
     return replace(part, line=part.line and color, fill=part.fill and color)

@@ -99,7 +99,7 @@ def page(figure: Figure, body: list[Element]) -> Display:
     scale = _scale(figure, around, (room, figure.height - top - margin), _smallest(body))
     inner = max(around.width * scale, widest)
     width = figure.width or inner + 2 * margin
-    # A figure narrower than its title is centred under it.
+    # A figure narrower than its title is centered under it.
     shift = (width - around.width * scale) / 2 - around.left * scale, top - around.top * scale
     elements += (moved(one, *shift, scale) for one in body)
     height = top + around.height * scale + margin

@@ -413,12 +413,12 @@ def lane_box(theme: Theme, line: str = "", *, level: bool = False) -> Attributes
 
 
 def marked_node(kind: NodeKind, mark: Emphasis, theme: Theme) -> Attributes:
-    """Return what marks a node: its line, of a text its colour; nothing without a mark."""
+    """Return what marks a node: its line, of a text its color; nothing without a mark."""
     if mark not in style.MARKS:
         return {}
     line = _mark_attributes(mark, theme)
     if style.NODE_STYLES[kind].outline is Outline.NONE:
-        return {}  # its label says the colour
+        return {}  # its label says the color
     return {**line, "fillcolor": line["color"]} if kind is NodeKind.MATMUL else line
 
 
@@ -430,7 +430,7 @@ def _mark_attributes(mark: Emphasis, theme: Theme) -> Attributes:
 
 
 def edge_attributes(kind: EdgeStyle, theme: Theme, mark: Emphasis = Emphasis.NONE) -> Attributes:
-    """Return the look of an arrow: a double line has the background's colour in its middle."""
+    """Return the look of an arrow: a double line has the background's color in its middle."""
     line: Attributes = _mark_attributes(mark, theme) if mark in style.MARKS else {}
     ink = theme.colors[style.MARKS.get(mark, Color.INK)]
     match kind:

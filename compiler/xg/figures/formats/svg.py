@@ -151,12 +151,12 @@ def _span(span: TextSpan, text: DrawnText, theme: Theme, width: str) -> str:
     )
 
 
-# SVG as parts of a page: small, because the page has the colours and the fonts.
+# SVG as parts of a page: small, because the page has the colors and the fonts.
 #
-# The same closed set of elements as a document of its own has, without colours, and `use`. Most
+# The same closed set of elements as a document of its own has, without colors, and `use`. Most
 # parts have no class or a short one, and `SHEET` says how it looks: ink is the default, `e` a line
 # of an arrow, `m` a shape beside a name, `i` and `b` slanted and bold text; `g`, `t` and `d` are
-# the sizes of a glyph, of a tensor and of a detail; `f-`, `l-` and `b-` are a colour of the area,
+# the sizes of a glyph, of a tensor and of a detail; `f-`, `l-` and `b-` are a color of the area,
 # of the line and of both. A shape is written once for all figures of a page, and so is a long text
 # that is no title.
 
@@ -176,7 +176,7 @@ _LONG: Final = 60  # characters of a text that is shared: what a collective cost
 
 
 def sheet(theme: Theme) -> str:
-    """The style sheet of all parts; its colours are variables, which the page gives values."""
+    """The style sheet of all parts; its colors are variables, which the page gives values."""
     rules: list[str] = []
     for color in theme.colors:
         fill, line = f"fill:var(--xg-{color})", f"stroke:var(--xg-{color})"
@@ -277,7 +277,7 @@ def _part_text(text: DrawnText, shared: Shared) -> Iterator[str]:
 
 
 def _looks(size: float, color: Color, style: str = "") -> str:
-    """The attributes of a text in a size and a colour: classes, and a size that has none."""
+    """The attributes of a text in a size and a color: classes, and a size that has none."""
     classes = (_SIZES.get(size), style, None if color is Color.INK else f"f-{color}")
     about = " ".join(filter(None, classes))
     about = f' class="{about}"' if about else ""
@@ -292,7 +292,7 @@ def _style(span: TextSpan) -> str:
 
 
 def _pieces(spans: Sequence[TextSpan]) -> Iterator[tuple[bool, list[TextSpan]]]:
-    """Neighbours of one colour and one size, scripts with their bases, and whether muted."""
+    """Neighbors of one color and one size, scripts with their bases, and whether muted."""
     pieces: list[list[TextSpan]] = []
     for span in spans:
         last = pieces[-1][0] if pieces else None

@@ -1,7 +1,7 @@
 """Write a display list as a TikZ document that compiles by itself or inside another.
 
 Boxes and arrows are where the other formats have them. Text is the document's own: in its fonts, at
-its sizes, centred or aligned where ours is; text that is wider than its room is scaled to fit.
+its sizes, centered or aligned where ours is; text that is wider than its room is scaled to fit.
 
 A paper can change it without editing the file: it defines the colors or styles before it reads the
 file, and `\\xgextra` with more to draw, from and to the nodes by their names.
@@ -95,7 +95,7 @@ class _Atom(NamedTuple):
 
 
 def label(spans: Sequence[TextSpan], muted: str) -> str:
-    """Return a line's spans as LaTeX, in sizes of the document; muted ones in the colour `muted`.
+    """Return a line's spans as LaTeX, in sizes of the document; muted ones in the color `muted`.
 
     A character that LaTeX has no name for is written as `\\xgchar{its code}`.
     """

@@ -20,7 +20,7 @@ from xg.figures.model.richtext import RichText
 
 
 class NodeKind(Enum):
-    """The kind of a node; its shape and colour follow."""
+    """The kind of a node; its shape and color follow."""
 
     MATMUL = auto()  # a filled dot
     ADD = auto()  # ⊕
@@ -55,7 +55,7 @@ class EdgeRole(Enum):
 
 
 class Emphasis(Enum):
-    """Why a node or an edge has a colour of its own: its author wants it, or it changed."""
+    """Why a node or an edge has a color of its own: its author wants it, or it changed."""
 
     NONE = auto()
     HIGHLIGHTED = auto()
@@ -244,10 +244,10 @@ class NotTurned(ValueError):
         super().__init__(f"ranks side by side run from the top down in {title}")
 
 
-# Sizes and colours of figures: the only place where either is a number.
+# Sizes and colors of figures: the only place where either is a number.
 #
 # Communication is Okabe and Ito's blue and a backward arrow their vermillion; kinds also differ in
-# shape, so a greyscale print and a colour-blind reader lose nothing.
+# shape, so a grayscale print and a color-blind reader lose nothing.
 
 
 # Sizes, in points.
@@ -262,11 +262,11 @@ TAG_SIZE: Final = 7.5
 TAG_PADDING: Final = 2.8  # between a tag's text and its frame, at the sides
 LINE_WIDTH: Final = 1.05
 MARKED_WIDTH: Final = 1.9
-DOUBLE_GAP: Final = 2.9  # between the centres of a double arrow's two lines
+DOUBLE_GAP: Final = 2.9  # between the centers of a double arrow's two lines
 ARROW_LENGTH: Final = 7.0
 ARROW_WIDTH: Final = 5.0
 CORNER: Final = 9.0  # radius of an edge's bends
-NODE_GAP: Final = 24.0  # between neighbours in a row, hence the length of a weight's arrow
+NODE_GAP: Final = 24.0  # between neighbors in a row, hence the length of a weight's arrow
 ROW_GAP: Final = 7.5  # between half rows: nodes are in even rows, labels in odd ones
 LABEL_GAP: Final = 4.5  # between a line and the text beside it
 LABEL_GAP_BELOW: Final = 4.0  # between a level line and the text below it
@@ -288,7 +288,7 @@ BOX_PADDING: Final = 7.0
 
 
 class Color(StrEnum):
-    """The use of a colour; a theme says which colour that is."""
+    """The use of a color; a theme says which color that is."""
 
     BACKGROUND = "background"
     INK = "ink"
@@ -309,7 +309,7 @@ class Color(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """A name and a colour for every use."""
+    """A name and a color for every use."""
 
     name: str
     colors: MappingProxyType[Color, str]
@@ -359,7 +359,7 @@ class Outline(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeStyle:
-    """How a kind of node looks: its frame, its colours and its least size."""
+    """How a kind of node looks: its frame, its colors and its least size."""
 
     outline: Outline
     width: float

@@ -1,7 +1,7 @@
 """Rich text: short labels as runs of styled characters with subscripts and superscripts.
 
 A label such as **W**_up⊤ [*D*, *D*_ff] is a tuple of runs. Nothing here knows how a run is drawn:
-sizes, colours and fonts are chosen where text is typeset.
+sizes, colors and fonts are chosen where text is typeset.
 """
 
 import re
@@ -72,7 +72,7 @@ def bold(text: str) -> RichText:
 
 
 def muted(text: RichText) -> RichText:
-    """Return the same text in the quiet colour of shapes."""
+    """Return the same text in the quiet color of shapes."""
     return tuple(replace(run, muted=True) for run in text)
 
 
@@ -107,7 +107,7 @@ def symbol(
 
 
 def dimension(expression: str) -> RichText:
-    """Return a dim or an expression of dims: symbols in italics, a product as a centred dot.
+    """Return a dim or an expression of dims: symbols in italics, a product as a centered dot.
 
     >>> [run.text + run.sub + run.sup for run in dimension("H*W/P^2")]
     ['H', '·', 'W', '/', 'P2']

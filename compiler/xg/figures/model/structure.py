@@ -131,14 +131,14 @@ def _side_tensors(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     """
     degree: dict[str, int] = defaultdict(int)
     solid = [edge for edge in figure.edges if edge.style is not EdgeStyle.DASHED]
-    labelled = {(e.head, e.tail) for e in figure.edges if e.style is EdgeStyle.DASHED and e.label}
+    labeled = {(e.head, e.tail) for e in figure.edges if e.style is EdgeStyle.DASHED and e.label}
     for edge in solid:
         degree[edge.tail] += 1
         degree[edge.head] += 1
     tensors = {n.id: n.kind for n in figure.nodes if n.kind in _BESIDE}
     calls = [frozenset(group.nodes) for group in figure.groups if not group.is_axis]
     flat = {e for e in solid if e.role is EdgeRole.SIDE and e.tail in tensors
-            and degree[e.tail] == 1 and not e.label and (e.tail, e.head) not in labelled
+            and degree[e.tail] == 1 and not e.label and (e.tail, e.head) not in labeled
             and e.head not in figure.levels
             and not _enters_call(e, calls)}  # fmt: skip
     taken = {e.tail for e in solid if e.role is EdgeRole.BRANCH}

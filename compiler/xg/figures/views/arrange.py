@@ -109,7 +109,7 @@ def arrange(
     """Decide the role and the label of every edge.
 
     Where a node has several results, each arrow says which of them it carries if it is `spelled`.
-    Lines that leave a collective are each labelled where ranks are side by side: they begin apart.
+    Lines that leave a collective are each labeled where ranks are side by side: they begin apart.
     """
     ends = (DrawnOperation(result.node, (Flow(result.value),), ()) for result in results)
     operations = (*operations, *ends)

@@ -133,7 +133,7 @@ _QUIET = (NodeKind.TENSOR, NodeKind.SAVED)
 def assign_to_stages(arranged: Arranged, bars: Sequence[str]) -> tuple[FigureNode, ...]:
     """Return the nodes of a column, grouped by the bars around them; bars keep their order."""
     levels = {bar: number for number, bar in enumerate(bars)}
-    near = _Neighbours.of(arranged)
+    near = _Neighbors.of(arranged)
     segments = _bars_before(arranged.nodes, levels)
     for node in reversed(_loose(arranged.nodes, near, levels)):
         if near.takers[node]:
@@ -146,14 +146,14 @@ def assign_to_stages(arranged: Arranged, bars: Sequence[str]) -> tuple[FigureNod
 
 
 @dataclass(frozen=True, slots=True)
-class _Neighbours:
+class _Neighbors:
     """The producers of each node's operands, besides the tensors at its side; its consumers."""
 
     givers: Mapping[str, set[str]]
     takers: Mapping[str, set[str]]
 
     @classmethod
-    def of(cls, arranged: Arranged) -> _Neighbours:
+    def of(cls, arranged: Arranged) -> _Neighbors:
         tensors = {node.id for node in arranged.nodes if node.kind in _QUIET}
         givers: defaultdict[str, set[str]] = defaultdict(set)
         takers: defaultdict[str, set[str]] = defaultdict(set)
@@ -174,7 +174,7 @@ def _bars_before(nodes: Sequence[FigureNode], levels: Mapping[str, int]) -> dict
     return segments
 
 
-def _loose(nodes: Sequence[FigureNode], near: _Neighbours, levels: Mapping[str, int]) -> list[str]:
+def _loose(nodes: Sequence[FigureNode], near: _Neighbors, levels: Mapping[str, int]) -> list[str]:
     """Return the nodes of chains that begin outside or at a bar."""
     names: dict[str, None] = {}
     for node in nodes:

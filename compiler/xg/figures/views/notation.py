@@ -233,7 +233,7 @@ class GradientPart:
     less: tuple[Value, ...] = ()
 
     def words(self, symbol: Callable[[Value], RichText]) -> RichText:
-        """Return which terms it is, in the quiet colour of shapes."""
+        """Return which terms it is, in the quiet color of shapes."""
         others = self.less or self.among
         runs = plain(", less " if self.less else f", {self.terms}" if not others else ", ")
         few = others if len(others) <= _NAMED else (others[0], others[-1])
@@ -531,11 +531,11 @@ class Notation:
         return with_partial(text, is_term=self.has_partial_gradient(primal))
 
     def list_values(self, values: Sequence[Value]) -> RichText:
-        """Return several values by their symbols; neighbours of one shape share it."""
+        """Return several values by their symbols; neighbors of one shape share it."""
         runs: list[StyledRun] = []
-        for (dims, _), neighbours in groupby(values, lambda v: (self.dims(v), v.frozen)):
+        for (dims, _), neighbors in groupby(values, lambda v: (self.dims(v), v.frozen)):
             runs += richtext.plain(", ") if runs else ()
-            group = list(neighbours)
+            group = list(neighbors)
             runs += with_frozen(richtext.tensor(self._symbols(group), dims or None), group[0])
         return tuple(runs)
 

@@ -373,7 +373,7 @@ PART: Final = operator(part.COLLECTIVE)
 #
 # An input that every rank holds whole, as the targets of a loss, is cut where a rank's part meets
 # it: in the body of the step, so no step of the graph says so. Only inputs have the node: what the
-# block makes is labelled as a whole on its arrow, and may go elsewhere too.
+# block makes is labeled as a whole on its arrow, and may go elsewhere too.
 
 
 _SLICE: Final = part.PRIMITIVE.name

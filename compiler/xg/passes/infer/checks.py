@@ -244,11 +244,11 @@ def _suggest_swap(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel
     step = next((step for step in graph.steps if wrong.value in step.outputs), None)
     if step is None or not wrong.value.name:
         return ""
-    labelled = {value for value, _, _ in graph.claims}
+    labeled = {value for value, _, _ in graph.claims}
     fits = [
         value
         for value in step.outputs
-        if value.name and value not in labelled and graph.types.get(value) == wrong.expected
+        if value.name and value not in labeled and graph.types.get(value) == wrong.expected
     ]
     if len(fits) != 1:
         return ""

@@ -125,7 +125,7 @@ class BlockScope:
     sizes: Sizes = field(init=False)
     values: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
     spoiled: set[str] = field(default_factory=set[str], init=False)
-    unlabelled: bool = field(default=False, init=False)  # a label has too few names, one is meant
+    unlabeled: bool = field(default=False, init=False)  # a label has too few names, one is meant
     steps: list[Apply | Call] = field(default_factory=list[Apply | Call], init=False)
     calls: dict[str, ResolvedCall] = field(default_factory=dict[str, ResolvedCall], init=False)
     foreign: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
@@ -200,7 +200,7 @@ class BlockScope:
             if first in self.values:
                 self.read.add(self.values[first])
                 return self.values[first]
-            if first in self.spoiled or self.unlabelled:
+            if first in self.spoiled or self.unlabeled:
                 raise Refused()
             other = "dim" if first in self.reader.dims else "nothing"
             other = "number" if first in self.reader.numbers else other
@@ -308,7 +308,7 @@ class BlockScope:
 
     def _wrong_label(self, label: ast.Label, count: int, called: Sequence[str]) -> Refused:
         """A label with more or fewer names than values arrive."""
-        self.unlabelled |= count > len(label.ports)
+        self.unlabeled |= count > len(label.ports)
         takes = f"{len(label.ports)} value{'s' if len(label.ports) != 1 else ''}"
         named = [greek_name(port.name.name) for port in label.ports]
         names = [*named, *called[len(named) :]][:count]

@@ -5,7 +5,7 @@
     (differentiate as always: on global tensors a move is the identity, its transpose a move)
     check       types both passes once more; gradients must be dual to their values
     join        makes one move of those that follow each other over several mesh axes
-    localise    writes the program of one rank
+    localize    writes the program of one rank
 
 Source: docs/parallel.md; the states are those of `xg.ir.placement`.
 """
@@ -24,9 +24,9 @@ from xg.passes.shard.added_steps import AddedSteps, added_steps
 from xg.passes.shard.annotate import Annotator, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.errors import refuse_again
-from xg.passes.shard.localise import Unsound, join
-from xg.passes.shard.localise import check as check_axis
-from xg.passes.shard.localise import localise as localise_axis
+from xg.passes.shard.localize import Unsound, join
+from xg.passes.shard.localize import check as check_axis
+from xg.passes.shard.localize import localize as localize_axis
 from xg.passes.shard.propagation import (
     Core,
     Elaboration,
@@ -51,7 +51,7 @@ __all__ = [
     "annotate",
     "check",
     "join",
-    "localise",
+    "localize",
     "write_local_steps",
     "place",
 ]
@@ -211,7 +211,7 @@ def check(program: IRProgram) -> IRProgram:
     return program
 
 
-def localise(program: IRProgram) -> IRProgram:
+def localize(program: IRProgram) -> IRProgram:
     """The program of one rank, of a placed program that was checked."""
     local = write_local_steps(program)
     return replace(local, communicators=communicators(local))
@@ -220,7 +220,7 @@ def localise(program: IRProgram) -> IRProgram:
 def write_local_steps(program: IRProgram) -> IRProgram:
     """Write the steps of one rank, of a whole program or of a part of one."""
     for axis in program.mesh:
-        program = localise_axis(program, axis)
+        program = localize_axis(program, axis)
     graphs = {key: prune(graph) for key, graph in program.graphs.items()}
     backwards = {
         key: replace(prune(backward), forward=graphs[key])

@@ -37,7 +37,7 @@ _SUM: Final = MOVES["P", "I"]
 def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value | None:
     """The first value made of `value` that would be a partial sum over `axis`, if that is `state`.
 
-    A labelled value has the placement of its label, later ones follow from their operators, and the
+    A labeled value has the placement of its label, later ones follow from their operators, and the
     rest is replicated. None where no sum follows.
     """
     states, behind = {value: state}, {value}

@@ -79,7 +79,7 @@ class KnownSizes(Protocol):
 
 
 def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
-    """Each position's neighbourhood, 0 beyond the ends."""
+    """Each position's neighborhood, 0 beyond the ends."""
     axis = expr.typed_attr("axis", int)
     positions = _positions(expr, numbers)
     one = [1 if i == axis % x.ndim else length for i, length in enumerate(x.shape)]

@@ -249,9 +249,9 @@ def layer_norm(
 ) -> tuple[Array, Array, Array]:
     """Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)."""
     mean = x.mean(axis=-1, keepdims=True)
-    centred = x - mean
-    rstd = 1 / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
-    return centred * rstd * gamma + beta, mean, rstd
+    centered = x - mean
+    rstd = 1 / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + eps)
+    return centered * rstd * gamma + beta, mean, rstd
 
 
 def scale_mask(a: Array, scale: float, S: int) -> Array:
@@ -440,10 +440,10 @@ def _check_float(dtype: DType) -> None:
 def _normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = _random_words(_random_key(seed, place), int(np.prod(shape)))
-    centred = np.full(drawn.shape, -2 * 65535, np.int64)
+    centered = np.full(drawn.shape, -2 * 65535, np.int64)
     for lane in range(4):
-        centred += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
-    return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
+        centered += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
+    return (centered * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
 
 
 def _random_key(seed: int, place: str) -> int:

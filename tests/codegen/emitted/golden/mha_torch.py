@@ -343,9 +343,9 @@ def layer_norm(
 ) -> tuple[Array, Array, Array]:
     """Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)."""
     mean = x.mean(dim=-1, keepdim=True)
-    centred = x - mean
-    rstd = 1 / torch.sqrt((centred**2).mean(dim=-1, keepdim=True) + eps)
-    return centred * rstd * gamma + beta, mean, rstd
+    centered = x - mean
+    rstd = 1 / torch.sqrt((centered**2).mean(dim=-1, keepdim=True) + eps)
+    return centered * rstd * gamma + beta, mean, rstd
 
 
 def scale_mask(a: Array, scale: float, S: int) -> Array:
@@ -571,11 +571,11 @@ def _check_float(dtype: DType) -> None:
 def _normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = _random_words(_random_key(seed, place), math.prod(shape))
-    centred = torch.full_like(drawn, -2 * 65535)
+    centered = torch.full_like(drawn, -2 * 65535)
     for lane in range(4):
-        centred += _shift_right(drawn, 16 * lane) & 65535
+        centered += _shift_right(drawn, 16 * lane) & 65535
     scale = deviation / ((65536**2 - 1) / 3) ** 0.5
-    return (centred.double() * scale).reshape(shape)
+    return (centered.double() * scale).reshape(shape)
 
 
 def _random_key(seed: Seed, place: str, device: Device = None) -> Array:

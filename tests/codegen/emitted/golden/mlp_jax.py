@@ -189,9 +189,9 @@ def layer_norm(
 ) -> tuple[Array, Array, Array]:
     """Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)."""
     mean = x.mean(axis=-1, keepdims=True)
-    centred = x - mean
-    rstd = 1 / jnp.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
-    return centred * rstd * gamma + beta, mean, rstd
+    centered = x - mean
+    rstd = 1 / jnp.sqrt((centered**2).mean(axis=-1, keepdims=True) + eps)
+    return centered * rstd * gamma + beta, mean, rstd
 
 
 def gelu(x: Array) -> Array:
@@ -367,8 +367,8 @@ def _normal(
 ) -> Array:
     """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
     drawn = _random_words(_word(seed), _word(_digest(place)), shape)
-    centred = _sums(drawn) - 2 * 65535
-    return centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)
+    centered = _sums(drawn) - 2 * 65535
+    return centered * (deviation / ((65536**2 - 1) / 3) ** 0.5)
 
 
 class _Word(NamedTuple):

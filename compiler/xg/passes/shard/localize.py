@@ -40,7 +40,7 @@ from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Misuse, Tensor
 from xg.passes.shard.calls import in_all_rounds, stacked_along, taken_along
 from xg.passes.shard.errors import CutApart
-from xg.sharding.local import localise as local_body
+from xg.sharding.local import localize as local_body
 from xg.sharding.primitive_rules import IllTyped, type_step
 
 # Every step of a placed program typed once more, forward and backward; nothing is inserted.
@@ -235,7 +235,7 @@ G = TypeVar("G", bound=Graph)
 
 
 def join(program: IRProgram) -> IRProgram:
-    """A placed program with neighbouring moves of a kind over different mesh axes as one."""
+    """A placed program with neighboring moves of a kind over different mesh axes as one."""
     order = tuple(program.mesh)
     graphs: dict[str, Graph] = {}
     backwards: dict[str, Backward] = {}
@@ -407,7 +407,7 @@ class _Sums:
         return value
 
 
-def localise(program: IRProgram, axis: str) -> IRProgram:
+def localize(program: IRProgram, axis: str) -> IRProgram:
     """The program of one rank of a mesh axis; it must have been checked."""
     graphs: dict[str, Graph] = {}
     backwards: dict[str, Backward] = {}

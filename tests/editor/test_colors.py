@@ -1,4 +1,4 @@
-"""The TextMate grammar colours the tokens of the compiler, each whole and as what it is."""
+"""The TextMate grammar colors the tokens of the compiler, each whole and as what it is."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_every_token_of_the_language_has_a_scope() -> None:
 
 
 @cache
-def coloured(name: str) -> list[Piece]:
+def colored(name: str) -> list[Piece]:
     """The parts of a text; two tests look at them."""
     return pieces(grammar(), TEXTS[name])
 
 
 @each_text
-def test_every_token_is_coloured_whole_and_as_what_it_is(name: str) -> None:
+def test_every_token_is_colored_whole_and_as_what_it_is(name: str) -> None:
     source = Source(name, TEXTS[name])
     tokens, comments, problems = tokenize(source)
     assert problems == []
@@ -60,16 +60,16 @@ def test_every_token_is_coloured_whole_and_as_what_it_is(name: str) -> None:
         for token in (*tokens, *comments)
         if token.type not in ("_NL", "$END")
     }
-    found = {(start, end): scope for start, end, scope in coloured(name)}
+    found = {(start, end): scope for start, end, scope in colored(name)}
     assert found.keys() == wanted.keys()
     wrong = [place for place, scope in found.items() if scope not in wanted[place]]
     assert [source.text[start:end] for start, end in wrong] == []
 
 
 @each_text
-def test_place_tells_the_colour_of_a_name(name: str) -> None:
+def test_place_tells_the_color_of_a_name(name: str) -> None:
     source = Source(name, TEXTS[name])
-    found = {start: scope for start, _, scope in coloured(name)}
+    found = {start: scope for start, _, scope in colored(name)}
     for tree in walk(parse(source)):
         match tree:
             case ast.NodeUse(operator=operator) if operator.span.text[0].isalpha():
@@ -87,7 +87,7 @@ def test_place_tells_the_colour_of_a_name(name: str) -> None:
                 pass
 
 
-def test_signs_of_the_keyboard_are_coloured_in_nodes_as_the_others() -> None:
+def test_signs_of_the_keyboard_are_colored_in_nodes_as_the_others() -> None:
     text = "block F(X [B]) -> Y [2*B + 1] {\n    X -> @<=W -> +<-b\n      -> * <-c : Y\n}\n"
     found = {start: scope for start, _, scope in pieces(grammar(), text)}
     node = "entity.name.function.node.xg"

@@ -1,7 +1,7 @@
-// The text in colours: comments, texts, words of the language, numbers, names behind arrows and colons.
+// The text in colors: comments, texts, words of the language, numbers, names behind arrows and colons.
 
 /** A function from text to pieces [class, text]; `words` are those of the grammar. */
-export function colouring(words) {
+export function coloring(words) {
   const parts = [
     ["comment", "#.*"],
     ["string", '"[^"\\n]*"'],
