@@ -13,7 +13,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, State, Value
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape
-from xg_generate.decode_step import assemble
+from xg_generate.decode_step import Assembler
 from xg_generate.decode_step import operator as retype
 from xg_generate.decode_step.block import Kept
 from xg_generate.decode_step.operator import PositionSymbols, Whole
@@ -40,13 +40,13 @@ def count_that_begins_anew(patch: Patch) -> None:
 
 
 def cache_in_front_of_which_new_positions_come(patch: Patch) -> None:
-    append = assemble.Assembler._append  # pyright: ignore[reportPrivateUsage]
+    append = Assembler._append  # pyright: ignore[reportPrivateUsage]
 
-    def swapped(self: assemble.Assembler, part: Kept) -> list[Apply]:
+    def swapped(self: Assembler, part: Kept) -> list[Apply]:
         joined, *others = append(self, part)
         return [replace(joined, inputs=joined.inputs[::-1]), *others]
 
-    patch.setattr(assemble.Assembler, "_append", swapped)
+    patch.setattr(Assembler, "_append", swapped)
 
 
 def recurrence_that_stays_where_it_was(patch: Patch) -> None:
