@@ -13,6 +13,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, State, Value
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape
+from xg_generate import decode_step
 from xg_generate.decode_step import Assembler
 from xg_generate.decode_step import operator as retype
 from xg_generate.decode_step.block import Kept
@@ -53,7 +54,7 @@ def recurrence_that_stays_where_it_was(patch: Patch) -> None:
     def stays(name: str, past: Value, last: Value) -> State:
         return State(name, past, past if "." in name else last)
 
-    patch.setattr(assemble, "State", stays)
+    patch.setattr(decode_step, "State", stays)
 
 
 @pytest.mark.parametrize(
