@@ -239,6 +239,26 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         "pass a value from another node by an arrow: Cell<-g",
         [("Cell(g)", "Cell<-g")],
     ),
+    "an arrow after next": (
+        over("X -> Cell over S : Y").replace("next h =", "next h <-"),
+        "write `next h = y`",
+        [("next h <- y", "next h = y")],
+    ),
+    "a state that is assigned": (
+        over("X -> Cell over S : Y").replace("state h [B, D]", "h = zeros"),
+        "write `state h [B, D] = zeros`",
+        [("h = zeros", "state h [B, D] = zeros")],
+    ),
+    "the state of the iteration before": (
+        over("X -> Cell over S : Y").replace("⊕<-h", "⊕<-h[t-1]"),
+        "write `h`",
+        [("h[t-1]", "h")],
+    ),
+    "backwards": (
+        over("X -> Cell over S backwards : Y"),
+        "write `over S reversed`",
+        [("over S backwards", "over S reversed")],
+    ),
     "a state as an input": (
         over("X -> Cell over S : Y").replace("x [B, D])", "x [B, D], h [B, D])")
         .replace("    state h [B, D]\n", ""),

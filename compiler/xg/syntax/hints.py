@@ -110,6 +110,25 @@ def _added_to(stop: Stop, found: Groups) -> str:
     return f"{as_chain(formula, _shapes(stop)) or 'x -> f'} : {found['name']}_2"
 
 
+def _is_state(stop: Stop, name: str) -> bool:
+    state = rf"^[ \t]*state\b[^\n#]*\b{re.escape(name)}\s*[\[,]"
+    return re.search(state, stop.above, re.MULTILINE) is not None
+
+
+def _previous_state(stop: Stop, found: Groups) -> str | None:
+    """`h[t-1]`, where h is a state."""
+    return found["name"] if _is_state(stop, found["name"]) else None
+
+
+def _start(stop: Stop, found: Groups) -> str | None:
+    """`h = zeros`, where `next` sets h."""
+    name, below = found["name"], stop.source.text[stop.here.start :].partition("}")[0]
+    if not re.search(rf"^[ \t]*next\b[^\n#]*\b{re.escape(name)}\b", below, re.MULTILINE):
+        return None
+    shapes = re.findall(_SHAPE, stop.above.rpartition("\nblock ")[2])
+    return f"state {name} {shapes[0] if shapes else '[B, D]'} = {found['start']}"
+
+
 def _size(stop: Stop, found: Groups) -> str | None:
     """`-> tanh / sqrt(D)` and `-> tanh * (1/D)`: numbers and dims, not tensors."""
     number = found["number"].strip()
@@ -224,6 +243,8 @@ _TAKEN: Final = "use slice to take positions, or pick to take one"
 _PEERS: Final = "separate the values before a chain with commas, without brackets"
 _RESULTS: Final = "separate results with commas, without parentheses"
 _LOOP: Final = "use `over` to loop over an axis, and `×` to repeat a block"
+_START: Final = "a value that goes from iteration to iteration is a state"
+_BACKWARDS: Final = "to loop backwards, write `reversed` after the axis"
 _SCALE: Final = "use scale to multiply by a number"
 _ADD: Final = "to add a number, use it in an op of your own"
 _REPEAT: Final = "write a repeat with `×` or `*`, before the block"
@@ -278,6 +299,8 @@ HINTS: Final = (
     Hint("chain", "x[:, None] : y [B, N, D]",
          r"(?:(?P<attached><[-=]) |^)<name>\[[^\[\]]*(?:None|newaxis)[^\[\]]*\] "
          r"(?P<label>: \w+ \[[^\[\]]*\])?", "use BC to repeat values along axes", _new_axis),
+    Hint("chain", "state h [B, D]\n    x -> ⊕<-h[t-1] : y", r"<name>\[ [tins] - 1 \]",
+         "a state's name is its value from the iteration before", _previous_state),
     Hint("chain", "x[:, 1:] : y",
          r"(?:(?P<attached><[-=]) |^)<name>\[(?P<inside>[\w:,.\s+-]+)\] ", _TAKEN,
          _positions),
@@ -285,6 +308,13 @@ HINTS: Final = (
          r"(?P<attached>)(?P<name>)-> ‸\[(?P<inside>-?\d+ |[\w:,\s+-]*:[^\]]*)\]", _TAKEN,
          _positions),
     # Python: loops and choices
+    Hint("chain", "next h <- y", r"^next <name> ‸(?:<-|<=|->|:=?) <value> $",
+         "`next` sets a state with `=`", "next {name} = {value}"),
+    Hint("chain", "h = zeros\n    next h = x", r"^<name> ‸:?= (?P<start>zeros|ones)\b", _START,
+         _start),
+    Hint("chain", "x -> Cell over B backwards : y",
+         r"\bover <axis> ‸,? (?:in )?(?i:backwards?|reversed?)\b", _BACKWARDS,
+         "over {axis} reversed"),
     Hint("chain", "for i in range(3): x -> tanh : y", r"^for ‸\w+ in (?:range\( )?<count>", _LOOP,
          "x -> {count} × Layer` or `X -> Cell over S"),
     Hint("chain", "x -> Cell for B : y",
@@ -292,7 +322,7 @@ HINTS: Final = (
          "{node} over {axis}"),
     Hint("chain", "x -> Cell over reversed(B) : y",
          r"\bover ‸(?:reversed|-) \(? <axis>|‸reversed over <other>",
-         "to loop backwards, write `reversed` after the axis", "over {axis}{other} reversed"),
+         _BACKWARDS, "over {axis}{other} reversed"),
     Hint("chain", "x -> LN if norm = pre else BN : y", r"<node> if\b.* ‸else <other>",
          "an `if` has no `else`: choose between two nodes with an option",
          "option either = {node} | {other}` and `-> either"),
@@ -608,14 +638,10 @@ def assigned_chain(stop: Stop) -> Repair | None:
         return None
     if "->" in front:
         return Repair(errors.AssignedChain(stop.here, (f"write `{front} : {rest}`",)))
-    if state := re.fullmatch(r"next\s+(\w+)", front):
-        reason, meant = "`next` sets a state with `=`", f"next {state[1]} = {rest}"
-        return Repair(errors.ForeignForm(stop.here, reason, meant))
+    if start := from_table(stop):  # `h = zeros`
+        return start
     name = front.rpartition(".")[2]
-    declared = re.search(
-        rf"^[ \t]*state\b[^\n#]*\b{re.escape(name)}\s*[\[,]", stop.above, re.MULTILINE
-    )
-    if declared:
+    if _is_state(stop, name):
         value = rest if rest.isidentifier() else f"{name}_1"
         steps = () if rest == value else (_write_chain(stop, rest, f"{{}} : {name}_1"),)
         help = (*steps, f"write `next {name} = {value}`")
