@@ -87,8 +87,8 @@ def shapes_written(text: str) -> Shapes:
         names.append(name)
         if behind == ",":
             continue
-        if behind:
-            shapes = dict.fromkeys(names, behind[1:-1]) | shapes  # the first is the declaration
+        for each in names if behind else ():
+            shapes.setdefault(each, behind[1:-1])  # the first is the declaration
         names = []
     return shapes
 

@@ -598,7 +598,8 @@ def _of_some_rows(
                     return words
                 scaled = factor_between(theirs, part, flat.sizes, tolerance)
                 if scaled is not None and scaled != "theirs is zero":
-                    return f"{words}, and {scaled.replace('ours', 'that')}"
+                    times = scaled.replace("yours is the diagram's", "it is that")
+                    return f"{words}, and {times}"
     return None
 
 

@@ -27,7 +27,7 @@ def test_words_stand_beside_the_rows_of_an_example() -> None:
     assert re.search(r"`AS \[S, S\]`.*\n\n```\n +The +cat +sleeps\nThe  ", text)
     rows = re.findall(r'<th scope="row">(\w+)</th>', html(page).text)
     assert set(rows) == {"The", "cat", "sleeps"}
-    with pytest.raises(InputError, match="the text has 2 tokens: S = 3 must be 2"):
+    with pytest.raises(InputError, match="the text has 2 tokens, so S must be 2; found 3"):
         of_example(bind(project, project.main.examples[0], {}), TextTokens.of("The cat", None))
 
 

@@ -188,7 +188,7 @@ def test_counts_are_those_of_the_cost_formulas() -> None:
 
 
 def test_what_does_not_divide_and_unknown_axes_are_the_programs_fault() -> None:
-    with pytest.raises(InputError, match="N_T has size 0"):
+    with pytest.raises(InputError, match="the mesh axis N_T must have at least one rank; found 0"):
         simulate({"N_T": 0}, lambda: None)
     with pytest.raises(RunError, match=r"axis -1 of \[5\] cannot be cut into N_T = 2") as caught:
         simulate({"N_T": 2}, lambda: reduce_scatter(np.zeros(5), "N_T", -1))
