@@ -37,13 +37,16 @@ LARGEST_FLOAT: Final = {
 TOO_LARGE: Final = "the type has no number that large"
 BY_CHANCE: Final = "the last bits of a value decide it"
 SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
-SHAKES: Final = 6
+SHAKES: Final = 16  # a tie breaks to either side, so few runs may break it to one
 CHANCE: Final = 1e-6  # a result that moves by more of the largest one has changed sides
 # The primitives that round, and that other code may compute in another order. Sums and products of
 # short numbers are the same in any order, and so is a function of a short number that is short.
 SUMS: Final = frozenset({"contract", "sum", "cumsum"})
 SMOOTH: Final = frozenset({*FUNCTIONS} - STEPS)
 ROUNDING: Final = SUMS | SMOOTH | {"mean", "div", "pow"}
+# In a type of few bits these round as well.
+NARROWING: Final = {"const", "as_float", "add", "sub", "mul", "overlap", "scatter_add"}
+NARROW_SHAKE: Final = 4.0  # half bits of such a type: a sum of numbers rounds more than once
 SHORT: Final = 2.0**20  # a short number is a multiple of 1/SHORT and smaller than SHORT
 
 
@@ -336,12 +339,11 @@ class Point:
     def _is_chance(self, prefix: str, name: str, found: Array, wanted: Array) -> Array:
         """Whether the last bits of a value decide each element of a tensor.
 
-        A layer norm of ties may be 0 or 1e-17: a ReLU behind it then has either slope, and topk
-        may find either place. No form is wrong. The interpreter finds the other result itself if
-        what rounds is shaken.
+        A layer norm of ties may be 0 or 1e-17: a ReLU after it then has either slope, and topk
+        may find either place. A layer norm of two numbers is 0.99999, which is 1 in float16, so a
+        floor of it is either integer. No form is wrong. The interpreter finds the other result
+        itself if what rounds is shaken.
         """
-        if self.dtype is not None:
-            return np.zeros(wanted.shape, bool)
         with np.errstate(all="ignore"):
             off = np.abs(found.astype(np.float64) - wanted)
             moves = [np.abs(each[bool(prefix)][name] - wanted) for each in self._shaken]
@@ -357,7 +359,10 @@ class Point:
 
     def shake(self, number: int) -> tuple[Arrays, Arrays]:
         """Outputs and gradients of one such run."""
-        return self._run_again(shaking(np.random.default_rng((self.draw + 6, number))))
+        random = np.random.default_rng((self.draw + 6, number))
+        if self.dtype is None:
+            return self._run_again(shaking(random))
+        return self._run_again(narrow_shaking(random, self.dtype))
 
     def _run_again(self, arithmetic: NumberSystem) -> tuple[Arrays, Arrays]:
         interpreter = Interpreter(self.program, self.params, self.seed, arithmetic=arithmetic)
@@ -368,7 +373,7 @@ class Point:
         return self.expected.spread.get(name, 0.0)
 
 
-def shaking(random: np.random.Generator, by: float = SHAKE) -> NumberSystem:
+def shaking(random: np.random.Generator) -> NumberSystem:
     """Floats whose last bits are moved after each primitive that rounds; 0 stays 0.
 
     Not always are all of them moved, because some ties may break while others stay.
@@ -382,12 +387,44 @@ def shaking(random: np.random.Generator, by: float = SHAKE) -> NumberSystem:
                 return x
             rounds = ~_short(x) if expr.prim in SMOOTH else True
             rounds = rounds & (random.random(x.shape) < share)
-            return np.where(rounds, x * (1 + by * random.uniform(-1.0, 1.0, x.shape)), x)
+            return np.where(rounds, x * (1 + SHAKE * random.uniform(-1.0, 1.0, x.shape)), x)
 
         return moved
 
     meanings = {name: shaken(f) if name in ROUNDING else f for name, f in MEANING.items()}
     return NumberSystem(meanings, np.add)
+
+
+def narrow_shaking(random: np.random.Generator, dtype: str) -> NumberSystem:
+    """Floats that are moved in the last bits of a type after each primitive that rounds there.
+
+    A result stays if the type has this number and every number that it was computed from.
+    """
+
+    def shaken(meaning: Meaning) -> Meaning:
+        def moved(expr: Expr, context: Context, *args: Array) -> Array:
+            x = meaning(expr, context, *args)
+            if x.dtype.kind != "f":
+                return x
+            exact = _holds(dtype, x) & all(_holds(dtype, each).all() for each in args)
+            return np.where(exact, x, shake_bits(random, dtype, x))
+
+        return moved
+
+    rounding = ROUNDING | NARROWING
+    meanings = {name: shaken(f) if name in rounding else f for name, f in MEANING.items()}
+    return NumberSystem(meanings, np.add)
+
+
+def shake_bits(random: np.random.Generator, dtype: str, x: Array) -> Array:
+    """Move each number in the last bits that it has in a type; 0 stays 0."""
+    return x * (1 + NARROW_SHAKE * HALVES[dtype] * random.uniform(-1.0, 1.0, x.shape))
+
+
+def _holds(dtype: str, x: Array) -> Array:
+    """Whether a type has each number."""
+    with np.errstate(all="ignore"):
+        return round_to(x, dtype) == x
 
 
 def _short(x: Array) -> Array:
