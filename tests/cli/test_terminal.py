@@ -82,7 +82,7 @@ def test_meanings_of_operators_are_read_down_a_narrow_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said = printed(monkeypatch, 80, "ops").out
-    assert "x -> ReLU : y\n    zero for negative numbers\n" in said
+    assert "x -> ReLU : y\n    replaces negative numbers with 0\n" in said
     assert max(map(len, re.findall(" +", said))) < 40
 
 

@@ -29,36 +29,35 @@ FAMILIES: Final = {
     "Sources": ("source",),
     "Ranks": ("collective",),
 }
+# `./dev docs` writes the page and its picture from the operators.
 HEAD: Final = """\
 # Notation
 
 *Also: read a figure, how to read a diagram, symbols, arrows, legend, list of operators.*
 
-This page has every sign of figures and every operator of the language once. `./dev docs` writes it
-and its picture from the operators themselves, and a test fails if it is out of date. `xg ops NAME`
-has formula and gradient of one, [the language](../grammar/README.md) how chains are written.
+This page lists every sign in figures and every operator. `xg ops NAME` prints one operator's
+formula and gradient. [The language](../grammar/README.md) explains chains.
 
 ## In figures
 
 ![Every sign of figures, with its meaning](figures/notation.svg)
 
-A line is a tensor, with its name in bold and its shape in brackets. A double line is the second
-operand of a product, a dashed one a gradient. Dots and circles are products and sums, white boxes
-other linear operators. A yellow box is something that cannot be undone, so that its backward pass
-needs a saved value; a grey one only moves numbers. A blue box sends something between ranks. A grey
-area is done so often as the letter beside × says; in one of a *batch axis* each index is computed
-by itself, as is each head of attention.
+A line is a tensor, with its name in bold and its shape in brackets. A double line brings the second
+operand of a product. A dashed line is a gradient. A dot is a matrix product; ⊕ and ⊙ are
+elementwise. White boxes are other linear operators. Yellow boxes are nonlinear, so their backward
+pass needs a saved value. Gray boxes only move numbers. Blue boxes communicate between ranks.
 
-A saved value that the file does not name is called after what gives it: *relu*, and *relu* with a
-small 2 after the second ReLU of a block. The code has the same names, `relu` and `relu_2`. Tensors
-that several operators keep for the backward pass have the result or the operator below their name:
-keep with a small Y is the mask of the dropout that gives Y, which code calls `Y_keep`. So lse is
-the logarithm of the sum of exponentials, and rstd one over the standard deviation.
+A gray frame with `× N_L` repeats N_L times. In a `batch axis` frame, each index is independent, for
+example each attention head. A block's box names its mask, for example *causal*. If a line crosses a
+bar without ending there, that collective doesn't change it.
 
-Beside a loss another output with axes has a gradient, too: zero, unless something outside takes it.
-Figures write it `0 if unused`. The box of a block says which mask it puts on scores, as *causal*.
-A line that passes a bar is left as it is: keys and values that go around the ring inside attention
-do so before there is a result.
+If your file doesn't name a saved value, xg names it after its operator: *relu*, then *relu* with a
+subscript 2 (`relu`, `relu_2` in code). Other saved values have their result or operator as a
+subscript: the dropout mask for Y is *keep* with a subscript Y (`Y_keep` in code). *lse* is
+log-sum-exp; *rstd* is 1 / standard deviation.
+
+If a block has a loss and another output with axes, the backward figure marks that output's gradient
+`0 if unused`: it is zero unless your code uses the output.
 """
 
 

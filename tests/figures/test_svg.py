@@ -133,9 +133,9 @@ def test_themes_differ_in_colors_only() -> None:
     def without_colors(text: bytes) -> str:
         return re.sub(r"#[0-9A-F]{6}", "#", text.decode())
 
-    light, dark, grey = (render(mha_forward(), "svg", t) for t in ("light", "dark", "print"))
-    assert light != dark != grey != light
-    assert without_colors(light) == without_colors(dark) == without_colors(grey)
+    light, dark, gray = (render(mha_forward(), "svg", t) for t in ("light", "dark", "print"))
+    assert light != dark != gray != light
+    assert without_colors(light) == without_colors(dark) == without_colors(gray)
     assert DARK.colors[Color.INK] not in light.decode()
 
 

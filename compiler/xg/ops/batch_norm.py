@@ -195,9 +195,9 @@ OP: Final = Op(
     adjoint=adjoint,
     moves={"mean": "center", "variance": "moved_to"},
     conventions=CONVENTIONS,
-    meaning="normalizes each channel over all other axes, or those in brackets, by the mean and "
-    "variance of the batch, then scales by γ and shifts by β; without a seed by the running ones, "
-    "which training moves by momentum",
+    meaning="normalizes each channel with the batch's mean and variance, over all other axes or "
+    "those in brackets, then scales by γ and shifts by β; without a seed, uses the running "
+    "statistics, if any; training updates them with momentum",
     formula="Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)",
     gradient="dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(σ² + ε) with dx̂ = dY ⊙ γ, "
     "dγ = Σ dY ⊙ x̂, dβ = Σ dY",

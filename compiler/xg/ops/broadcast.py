@@ -134,8 +134,8 @@ OP: Final = Op(
     configure=configure,
     brackets="new axes or map",
     pullback=pullback,
-    meaning="repeats its operand along new axes: those of the other operand, in front if they fit "
-    "there, or those named",
+    meaning="repeats along the axes that the label or the other operand has and x lacks, or along "
+    "the axes in brackets",
     formula="Y[b, s, :] = x",
     gradient="dx = Σ over the new axes of dY",
     source="seed 001, 4.3.8",

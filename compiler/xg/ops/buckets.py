@@ -59,10 +59,12 @@ def describe(attrs: Attrs) -> Description:
     meaning = "the bucket of the distance from a query to a key"
     if attrs["direction"] == "past":
         return Description(
-            f"{meaning}, 0 for later keys", f"Y[i, j] = b(max(i - j, 0)), n = N; {near}", ""
+            f"{meaning}; later keys count as distance 0",
+            f"Y[i, j] = b(max(i - j, 0)), n = N; {near}",
+            "",
         )
     return Description(
-        f"{meaning}, later keys apart from earlier",
+        f"{meaning}; earlier and later keys have separate buckets",
         f"Y[i, j] = b(|j - i|) + (n if j > i), n = N/2; {near}",
         "",
     )
@@ -83,8 +85,9 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     describe=describe,
-    meaning="the bucket of the distance from each query to each key: near ones have their own, "
-    "far ones share one; `both` tells earlier keys from later ones, `past` takes later ones as 0",
+    meaning="the bucket of the distance from each query to each key: each near distance has its "
+    "own bucket, and far distances share buckets; `both` separates earlier and later keys, `past` "
+    "counts later keys as distance 0",
     formula="Y[i, j] = b(|j - i|) + (n if j > i), n = N/2; b(d) = d below n/2, else "
     "min(n - 1, n/2 + floor(n/2 · log(2d/n) / log(2 far/n))); past: n = N",
     gradient="none: integers have no gradient",

@@ -71,8 +71,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     conventions=CONVENTIONS,
-    meaning="brings the results of experts back from their places and sums them, weighed; a choice "
-    "without a place adds nothing",
+    meaning="sums the experts' results with their weights; a dropped choice adds nothing",
     formula="Z[s] = Σ_j g[s, j] Y[slot[s, j]]",
     gradient="dY[e, c] = g[s, j] dZ[s] of the choice there; dg[s, j] = <dZ[s], Y[slot[s, j]]>",
     source="Lepikhin et al. 2020; Fedus et al. 2021",

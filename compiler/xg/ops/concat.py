@@ -99,7 +99,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     pullback=pullback,
-    meaning="puts its operands one after the other along one axis",
+    meaning="joins its operands along one axis",
     formula="Y = [X_1; X_2; …]",
     gradient="dX_i = its stretch of dY",
     source="seed 000, 2",

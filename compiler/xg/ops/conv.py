@@ -206,9 +206,9 @@ OP: Final = Op(
     brackets="axes",
     facts=window_facts,
     conventions=CONVENTIONS,
-    meaning="convolves along the axes in brackets, which go before the channels, with a kernel "
-    "K [k, .., C/groups, D], the widths in their order; pad zeros are at both ends of each, or if "
-    "causal all in front",
+    meaning="convolves along the axes in brackets, which come before the channels, with a kernel "
+    "K [k, .., C/groups, D], one width per axis; pad adds zeros at both ends, causal only at the "
+    "start",
     formula="Y[.., j, :] = Σ_i X[.., j·stride + i·dilation - pad, :] K[i] + b",
     gradient="dX = overlap(dY K⊤), dK = Σ window(X)⊤ dY, db = Σ dY",
     source="LeCun et al. 1989",

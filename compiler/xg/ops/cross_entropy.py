@@ -154,7 +154,7 @@ def describe(attrs: Attrs) -> Description:
     below = f" / {count}" if mean else ""
     which = "; w = 1 for targets that count, else 0" if some else ""
     return Description(
-        "cross-entropy of the softmax of logits with integer targets",
+        "cross-entropy of softmax(z) with integer targets",
         f"loss = Σ {weight}(log Σ_j exp(z_j) - z_t){below}{which}",
         f"dZ = {weight}(softmax(Z) - onehot(t)){below} · dloss{which}",
     )
@@ -201,7 +201,7 @@ OP: Final = Op(
     describe=describe,
     adjoint=adjoint,
     conventions=CONVENTIONS,
-    meaning="cross-entropy of the softmax of logits with integer targets, over those that count",
+    meaning="cross-entropy of softmax(z) with integer targets; ignored targets don't count",
     formula="loss = Σ w (log Σ_j exp(z_j) - z_t) / Σ w",
     gradient="dZ = (softmax(Z) - onehot(t)) w / Σ w · dloss",
     source="seed 001, 5.5",

@@ -39,7 +39,7 @@ OP: Final = Op(
     brackets="axes",
     keeps_shape=True,
     conventions=CONVENTIONS,
-    meaning="running sum along the axis in brackets: each position plus all before it",
+    meaning="running sum along the axis in brackets: each position plus all positions before it",
     formula="Y[.., i, ..] = Σ_{j ≤ i} X[.., j, ..]",
     gradient="dX[.., i, ..] = Σ_{j ≥ i} dY[.., j, ..]",
     source="Yang et al. 2023: gated linear attention",

@@ -80,9 +80,9 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     conventions=CONVENTIONS,
-    meaning="sends tokens to the places of the experts that integers name: earlier tokens come "
-    "first, and a choice that finds no place is dropped; slot is the place of each, "
-    "experts·capacity where it has none; dropped counts these",
+    meaning="sends tokens to the experts that integers name; earlier tokens get slots first, and "
+    "a choice without a slot is dropped; slot is each choice's slot, or experts·capacity if "
+    "dropped; dropped counts the dropped choices",
     formula="Y[e, c] = X[s] where choice (s, j) is the (c+1)-th of expert e; slot[s, j] = e·C + c",
     gradient="dX[s] = Σ_j dY[slot[s, j]], 0 where a choice has no place",
     source="Lepikhin et al. 2020; Fedus et al. 2021",

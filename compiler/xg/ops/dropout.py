@@ -31,7 +31,7 @@ def describe(attrs: Attrs) -> Description:
             "drops numbers with probability p", "Y = m ⊙ X, m = 0 or 1", "dX = m ⊙ dY"
         )
     return Description(
-        "drops numbers with probability p; the others are scaled to keep the mean",
+        "drops numbers with probability p; divides the rest by 1 - p to keep the mean",
         "Y = m ⊙ X / (1 - p), m = 0 or 1",
         "dX = m ⊙ dY / (1 - p)",
     )
@@ -46,7 +46,7 @@ OP: Final = Op(
     keeps_shape=True,
     limits=limits,
     describe=describe,
-    meaning="drops numbers with probability p; `scaled` keeps the mean, `unscaled` is the seed's",
+    meaning="drops numbers with probability p; `scaled` divides the rest by 1 - p to keep the mean",
     formula="Y = m ⊙ X / (1 - p), m = 0 or 1",
     gradient="dX = m ⊙ dY / (1 - p)",
     source="seed 001, 4.3.3; Srivastava et al. 2014",

@@ -76,7 +76,7 @@ OP: Final = Op(
     configure=configure,
     facts=facts,
     conventions=CONVENTIONS,
-    meaning="takes the rows of a table that integers point at: tokens, types, positions",
+    meaning="looks up rows of a table by integer: tokens, types, positions",
     formula="Y = E[ids]",
     gradient="dE[v] = Σ of dY where ids = v",
     source="seed 001, 5.2",

@@ -75,8 +75,8 @@ OP: Final = Op(
     brackets="axes",
     pullback=pullback,
     conventions=CONVENTIONS,
-    meaning="takes the positions of the axis in brackets that integers point at; axes before "
-    "it are those of both",
+    meaning="looks up positions along the axis in brackets by integer; x and the integers share "
+    "the axes before it",
     formula="Y[b, i, ..] = X[b, ids[b, i], ..]",
     gradient="dX = scatter(dY): the sum of what was taken from a position",
     source="torch.gather; jax.numpy.take_along_axis",

@@ -46,7 +46,7 @@ def describe(attrs: Attrs) -> Description:
             "dX = dY ⊙ (Φ(X) + X ⊙ φ(X)), φ the normal density",
         )
     return Description(
-        "x times the probability that a normal number is below x, by tanh",
+        "x times the probability that a normal number is below x, approximated with tanh",
         "Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³)",
         "dX = dY ⊙ (1 + t + X ⊙ (1 - t²) ⊙ u') / 2, t = tanh(u), "
         "u' = sqrt(2/π) (1 + 3 · 0.044715 X²)",

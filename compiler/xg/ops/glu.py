@@ -41,7 +41,7 @@ OP: Final = Op(
     configure=equal_shapes("GLU gates {1} by {0}"),
     adjoint=adjoint,
     conventions=CONVENTIONS,
-    meaning="lets u through as far as the gate g opens",
+    meaning="u times the sigmoid of the gate g",
     formula="Y = σ(G) ⊙ U, σ the sigmoid",
     gradient="dG = dY ⊙ U ⊙ σ(G) ⊙ (1 - σ(G)), dU = dY ⊙ σ(G)",
     source="seed 001, 4.3.3; Dauphin et al. 2016",

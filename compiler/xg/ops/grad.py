@@ -55,7 +55,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     brackets="values",
-    meaning="the gradient of a loss by each value that the brackets name: edges, inputs and "
+    meaning="the gradient of a loss with respect to each name in brackets: edges, inputs and "
     "parameters of the block",
     formula="dX = ∂loss/∂X",
     gradient="derived from its body: the second derivative",

@@ -30,7 +30,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
-    meaning="inverts a mask: 1 where it is 0, and 0 where it is 1",
+    meaning="inverts a mask: 0 becomes 1, and 1 becomes 0",
     formula="Y = 1 - M",
     gradient="none: integers have no gradient",
     source="padding masks of torch, where 1 hides",

@@ -46,8 +46,8 @@ OP: Final = Op(
     brackets="axes",
     facts=window_facts,
     conventions=CONVENTIONS,
-    meaning="takes the maximum of each window of k along the axes in brackets; windows are side by "
-    "side where no stride is given",
+    meaning="takes the maximum of each window of k along the axes in brackets; without a stride, "
+    "windows don't overlap",
     formula="Y[.., j, ..] = max_i X[.., j·stride + i·dilation - pad, ..]",
     gradient="dX = dY at the maximum of each window; equal ones share it",
     source="Weng et al. 1992",

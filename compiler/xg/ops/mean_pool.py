@@ -41,8 +41,8 @@ OP: Final = Op(
     brackets="axes",
     facts=window_facts,
     conventions=CONVENTIONS,
-    meaning="averages each window of k along the axes in brackets; windows are side by side where "
-    "no stride is given",
+    meaning="averages each window of k along the axes in brackets; without a stride, windows "
+    "don't overlap",
     formula="Y[.., j, ..] = Σ_i X[.., j·stride + i - pad, ..] / k",
     gradient="dX = dY / k at each element of a window",
     source="LeCun et al. 1989",

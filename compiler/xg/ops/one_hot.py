@@ -36,7 +36,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     conventions=CONVENTIONS,
-    meaning="a row for each integer, 1 at its place and 0 elsewhere, along a new last axis",
+    meaning="turns each integer into a row with a single 1, along a new last axis",
     formula="Y[.., v] = 1 if v = ids[..], else 0",
     gradient="none: integers have no gradient",
     source="categorical inputs and targets",

@@ -56,8 +56,8 @@ OP: Final = Op(
     facts=window_facts,
     pullback=pullback,
     own=OWN,
-    meaning="lays windows, the axis in brackets and their elements after it, over each other and "
-    "sums; of several lengths that have as many windows the label says which",
+    meaning="the reverse of window: sums overlapping windows, the axis in brackets and the axis "
+    "after it; if several lengths fit, the label decides",
     formula="Y[.., p, ..] = Σ X[.., j, i, ..] over j·stride + i·dilation - pad = p",
     gradient="dX = window(dY)",
     source="the transpose of window",

@@ -53,7 +53,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     facts=facts,
-    meaning="takes one position of the axis in brackets, and removes the axis; -1 is the last",
+    meaning="takes one position along the axis in brackets, and removes the axis; -1 is the last",
     formula="Y = X[.., i, ..]",
     gradient="dX = dY at position i, 0 elsewhere",
     source="Dosovitskiy et al. 2020: the class token",

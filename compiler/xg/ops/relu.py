@@ -33,7 +33,7 @@ OP: Final = Op(
     adjoint=adjoint,
     kinks=(0.0,),  # as torch.relu; max(x, 0) has slope 1/2 at 0, as torch.maximum
     conventions=CONVENTIONS,
-    meaning="zero for negative numbers",
+    meaning="replaces negative numbers with 0",
     formula="Y = max(X, 0)",
     gradient="dX = dY where X > 0, else 0",
     source="seed 001, 4.3.3",

@@ -276,7 +276,7 @@ OP: Final = Op(
     configure=configure,
     brackets="map",
     pullback=pullback,
-    meaning="splits, merges and reorders axes, to the shape of the label that follows",
+    meaning="splits, merges and reorders axes to match the label after it",
     formula="Y = X under another shape",
     gradient="dX = dY under the shape of X",
     source="seed 001, 4.3.7",

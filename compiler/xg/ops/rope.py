@@ -186,10 +186,10 @@ def describe(attrs: Attrs) -> Description:
         slow = f"; slow pairs are slowed by factor ({'YaRN' if 'change' in attrs else 'Llama 3.1'})"
     prefix = "" if "positions" in attrs.get("absent", ()) else "given "
     return Description(
-        f"turns pairs of columns by their {prefix}position s{slow}",
+        f"rotates pairs of columns by their {prefix}position s{slow}",
         "(y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h); "
         f"pair i is {pair}",
-        "dX = dY turned back by φ",
+        "dX = dY rotated back by φ",
     )
 
 
@@ -209,9 +209,10 @@ OP: Final = Op(
     configure=configure,
     describe=describe,
     adjoint=adjoint,
-    meaning="turns pairs of columns by their position; RoPE<-range(a, b) gives other positions",
+    meaning="rotates pairs of columns by their position; for other positions, write "
+    "RoPE<-range(a, b)",
     formula="(y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h)",
-    gradient="dX = dY turned back by φ",
+    gradient="dX = dY rotated back by φ",
     source="seed 000, 5; Su et al. 2021",
     legend="rotation by position",
 )

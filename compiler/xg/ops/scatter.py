@@ -64,8 +64,8 @@ OP: Final = Op(
     brackets="axes",
     pullback=pullback,
     conventions=CONVENTIONS,
-    meaning="adds its operand up at the positions that integers point at: the axes in brackets "
-    "become one, as long as the range of the integers",
+    meaning="adds each element to the position that its integer names; a new axis, as long as the "
+    "range of the integers, replaces the axes in brackets",
     formula="Y[b, v, ..] = Σ of X[b, i, ..] where ids[b, i] = v",
     gradient="dX = gather(dY): what each was added to",
     source="torch.scatter_add; jax.ops.segment_sum",

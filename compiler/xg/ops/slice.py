@@ -58,7 +58,8 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     facts=facts,
-    meaning="takes the positions a … b-1 of the axis in brackets; negative ones count from its end",
+    meaning="takes positions a … b-1 along the axis in brackets; negative numbers count from the "
+    "end",
     formula="Y = X[.., a : b, ..]",
     gradient="dX = dY at positions a … b-1, 0 elsewhere",
     source="the gradient of C",

@@ -40,7 +40,7 @@ def describe(attrs: Attrs) -> Description:
     axis = attrs.get("axis", -1)
     along = "the last axis" if axis == -1 else f"axis {axis}"
     return Description(
-        f"softmax over {along}; a row that is masked everywhere gives zeros",
+        f"softmax over {along}; a fully masked row gives zeros",
         "p_i = exp(z_i) / Σ_j exp(z_j)",
         f"dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over {along}",
     )
@@ -91,8 +91,7 @@ OP: Final = Op(
     brackets="axes",
     adjoint=adjoint,
     conventions=CONVENTIONS,
-    meaning="softmax over the last axis, or the one in brackets; a row that is masked everywhere "
-    "gives zeros",
+    meaning="softmax over the last axis, or the one in brackets; a fully masked row gives zeros",
     formula="p_i = exp(z_i) / Σ_j exp(z_j)",
     gradient="dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over that axis",
     source="seed 001, 4.3.5; seed 000, 3.4",

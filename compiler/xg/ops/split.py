@@ -71,7 +71,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     pullback=pullback,
-    meaning="cuts its operand into the parts that its labels name",
+    meaning="cuts its operand into parts, one per label",
     formula="Y_1, Y_2, … = X cut along one axis",
     gradient="dX = [dY_1; dY_2; …]",
     source="the inverse of C",

@@ -14,7 +14,7 @@ OP: Final = Op(
     forward=stop,
     keeps_shape=True,
     pullback=lambda attrs: {},
-    meaning="its operand, with no gradient through it",
+    meaning="passes its operand through, and stops its gradient",
     formula="Y = X",
     gradient="none: it counts as a constant",
     source="torch.Tensor.detach; jax.lax.stop_gradient",

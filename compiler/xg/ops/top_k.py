@@ -70,8 +70,8 @@ OP: Final = Op(
     brackets="axes",
     facts=facts,
     conventions=CONVENTIONS,
-    meaning="the k largest of the last axis, or the one in brackets, the largest first, and where "
-    "they are; of equal ones the first comes first",
+    meaning="the k largest along the last axis, or the one in brackets, largest first, and their "
+    "positions; ties go to the first",
     formula="Y[.., j] = X[.., i_j], i_1 … i_k: the places of the largest",
     gradient="dX = dY at the places i_j, 0 elsewhere; the places are constants",
     source="Shazeer et al. 2017",

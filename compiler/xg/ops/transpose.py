@@ -87,7 +87,7 @@ OP: Final = Op(
     configure=configure,
     brackets="map",
     pullback=pullback,
-    meaning="exchanges the last two axes, or brings axes into the order of the label that follows",
+    meaning="swaps the last two axes, or reorders axes to match the label after it",
     formula="Y = X⊤",
     gradient="dX = dY⊤",
     source="seed 001, 4.3.7",

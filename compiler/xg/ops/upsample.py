@@ -38,7 +38,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     brackets="axes",
-    meaning="repeats each position of the axes in brackets k times in a row",
+    meaning="repeats each position k times along the axes in brackets",
     formula="Y[.., j, ..] = X[.., floor(j / k), ..]",
     gradient="dX = Σ of dY over the k repetitions",
     source="the nearest neighbor",

@@ -55,8 +55,8 @@ OP: Final = Op(
     brackets="axes",
     facts=window_facts,
     pullback=pullback,
-    meaning="gives each position of the axis in brackets its neighborhood of k, a new axis behind "
-    "it; pad zeros are at both ends, or if causal all that are needed in front",
+    meaning="gives each position its k neighbors, on a new axis after it; pad adds zeros at both "
+    "ends, causal only at the start",
     formula="Y[.., j, i, ..] = X[.., j·stride + i·dilation - pad, ..], 0 beyond the ends",
     gradient="dX = overlap(dY): the sum over the windows that a position is in",
     source="LeCun et al. 1989: receptive fields",

@@ -95,8 +95,7 @@ SAID = {
     "-> |S : Y": [
         "**S** softmax",
         "z -> S : p",
-        "softmax over the last axis, or the one in brackets; a row that is masked everywhere "
-        "gives zeros",
+        "softmax over the last axis, or the one in brackets; a fully masked row gives zeros",
         "- formula `p_i = exp(z_i) / Σ_j exp(z_j)`",
         "- gradient `dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over that axis`",
         "here it gives",

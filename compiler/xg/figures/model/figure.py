@@ -26,7 +26,7 @@ class NodeKind(Enum):
     ADD = auto()  # ⊕
     MUL = auto()  # ⊙
     NONLINEAR = auto()  # a yellow rectangle: LN, S, SM, DO, GELU, CE, Emb
-    LAYOUT = auto()  # a rounded grey box: R, T, C, BC, a slice
+    LAYOUT = auto()  # a rounded gray box: R, T, C, BC, a slice
     REDUCE = auto()  # a rounded white box: Σ over axes, and sums of weighed terms by their names
     COMMUNICATION = auto()  # a bold blue box: AR, AG
     BLOCK = auto()  # a called block, a repeated block

@@ -24,7 +24,8 @@ COLLECTIVE: Final = Collective(
     local=local,
     price=Price(),
     nesting="inner first",
-    meaning="puts the parts that the ranks of a mesh axis hold one after the other",
+    meaning="joins the shards of the ranks along a mesh axis; afterwards every rank has the whole "
+    "tensor",
     formula="Y = X_0, X_1, … joined along the cut axis",
     gradient="dX_i = the rank's slice of dY, summed where ranks use Y differently",
     source="seed 001, 6",

@@ -17,7 +17,8 @@ COLLECTIVE: Final = Collective(
     reduces="P",
     price=Price(times=2, through_one_rank=True),
     nesting="any order",
-    meaning="sums the terms that the ranks of a mesh axis hold; afterwards all hold the sum",
+    meaning="sums the partial sums of the ranks along a mesh axis; afterwards every rank has the "
+    "sum",
     formula="Y = Σ over ranks of X_i",
     gradient="dX_i = dY on every rank",
     source="seed 001, 6.2",

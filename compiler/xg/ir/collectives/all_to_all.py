@@ -24,7 +24,8 @@ COLLECTIVE: Final = Collective(
     moves=(("S", "S"),),
     local=local,
     price=Price(payload="part"),
-    meaning="the ranks of a mesh axis exchange: a tensor cut along one axis is cut along another",
+    meaning="exchanges slices along a mesh axis, so that a tensor sharded along one axis is "
+    "sharded along another",
     formula="Y = X, cut along another axis",
     gradient="dX = dY, cut as X was",
     source="sequence and expert parallelism",

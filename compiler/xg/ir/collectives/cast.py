@@ -11,7 +11,7 @@ COLLECTIVE: Final = Collective(
     glyph="cast",
     moves=(("I", "R"),),
     nesting="any order",
-    meaning="what all ranks hold is used by each for a part of its own; nothing is sent",
+    meaning="lets each rank use a replicated tensor for its own part; sends nothing",
     formula="Y = X",
     gradient="dX = Σ over ranks of dY_i",
     source="conjugate of AR",

@@ -17,7 +17,8 @@ COLLECTIVE: Final = Collective(
     glyph="once",
     primitives=(PRIMITIVE,),
     local=lambda x, over, source, target: PRIMITIVE(x, over),
-    meaning="the same everywhere becomes a term of a sum: zeros on all ranks but the first",
+    meaning="turns a replicated tensor into a partial sum: zeros on all ranks but the first; "
+    "sends nothing",
     formula="Y_0 = X, Y_i = zeros",
     gradient="dX_i = dY",
     source="conjugate of all_reduce",

@@ -27,7 +27,7 @@ COLLECTIVE: Final = Collective(
     moves=(("I", "S"), ("R", "S"), ("C", "S")),
     local=local,
     nesting="outer first",
-    meaning="each rank takes its slice of what all ranks hold; nothing is sent",
+    meaning="takes this rank's slice of a replicated tensor; sends nothing",
     formula="Y_i = slice i of X",
     gradient="dX = dY_0, dY_1, … joined along the cut axis",
     source="conjugate of AG",

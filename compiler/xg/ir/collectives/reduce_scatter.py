@@ -25,7 +25,7 @@ COLLECTIVE: Final = Collective(
     reduces="P",
     price=Price(),
     nesting="outer first",
-    meaning="sums the terms that the ranks of a mesh axis hold; each keeps its slice of the sum",
+    meaning="sums the partial sums of the ranks along a mesh axis; each rank keeps its slice",
     formula="Y_i = slice i of Σ over ranks of X_j",
     gradient="dX_j = dY_0, dY_1, … joined along the cut axis",
     source="sequence parallelism",

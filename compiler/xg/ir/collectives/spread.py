@@ -22,7 +22,7 @@ COLLECTIVE: Final = Collective(
     primitives=(PRIMITIVE,),
     moves=(("S", "P"),),
     local=local,
-    meaning="a slice becomes a term of a sum: zeros with the slice in its place",
+    meaning="turns a shard into a partial sum, with zeros outside the slice; sends nothing",
     formula="Y_i = zeros with X_i at slice i",
     gradient="dX_i = slice i of dY",
     source="conjugate of part",

@@ -176,7 +176,7 @@ def _of_ones_own(place: Beside, op: Op, argument: ast.Argument) -> str:
 
 _HABITS: Final[Mapping[str, str]] = {  # what operators take in other libraries
     "split": "the shapes of its parts set where it cuts: write `split : u [B, D], v [B, D]`",
-    "transpose": "T exchanges the last two axes; a map moves others: `T[b, s, d -> b, d, s]`",
+    "transpose": "T swaps the last two axes; a map moves others: `T[b, s, d -> b, d, s]`",
     "slice": "slice takes every position of a range: it has no step",
     "upsample": "one number applies to all axes: write `upsample[H](2) -> upsample[W](3)`",
     "broadcast": "name new axes in brackets, `BC[S]`, or give the shape in the label of its edge",
