@@ -13,8 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast
 from warnings import warn
 
-from xg.codegen.backend import backends, find
-from xg.codegen.load import load
+from xg.codegen.backend import backends, find, load
 from xg.cost.report import report, reports
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, resting_collector

@@ -1,4 +1,7 @@
-"""List the kernels that backends share: the operator each computes, and the uses that it fits."""
+"""List the kernels of each backend: the operator each computes, and the uses that it fits.
+
+Backends share most of them. Passes put fused operators into programs for some.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,19 @@ from typing import Final
 
 from xg.codegen.emit.dialect import Fits, Kernel, Kernels
 from xg.codegen.emit.spelling import SupportFile
+from xg.codegen.numpy.dialect import SUPPORT as NUMPY_SUPPORT
+from xg.codegen.numpy.dialect import in_numpy
+from xg.codegen.torch.dialect import SUPPORT as TORCH_SUPPORT
 from xg.ir.body import Body
 from xg.ir.dim import ONE
+from xg.ir.op import Op
 from xg.ir.use import Attrs
+from xg_kernels import grouped_attention
+from xg_kernels.fuse import fusions
 
-# For which uses of an operator a kernel is: what both tables of kernels ask.
+FOLDER: Final = Path(__file__).parent
+
+# For which uses of an operator a kernel is.
 
 
 def word(name: str, said: str) -> Fits:
@@ -67,7 +78,7 @@ def last_axis(attrs: Attrs, body: Body) -> bool:
     return attrs.get("axis", -1) == -1
 
 
-_ALIKE: Final = (
+_SHARED: Final = (
     Kernel("matmul", "product", rows),
     Kernel("matmul", "product_with_transpose", rows_of_transpose),
     Kernel("add", "add_to_first", overwrites="a"),
@@ -100,9 +111,31 @@ _ALIKE: Final = (
     Kernel("experts", "gated_experts_output"),
     Kernel("gradient of experts", "d_gated_experts"),
 )
-
-
-SHARED: Final = Path(__file__).with_name("shared.py")
+_NUMPY: Final = (
+    Kernel("convolution", "convolution", one_group),
+    Kernel("gradient of convolution", "d_convolution", one_group),
+    Kernel("gradient of convolution", "d_convolution_with_bias", one_group),
+)
+_TORCH: Final = (
+    Kernel("matmul", "product_over_rows", over_rows, turns=True),
+    Kernel("sigmoid", "sigmoid"),
+    Kernel("gradient of sigmoid", "d_sigmoid"),
+    Kernel("gradient of tanh", "d_tanh"),
+    Kernel("swiglu", "swiglu"),
+    Kernel("gradient of swiglu", "d_swiglu"),
+    Kernel("gradient of gelu", "d_gelu_tanh_in_place", word("form", "tanh"), overwrites="dy"),
+    Kernel("gelu", "gelu_exact", word("form", "exact")),
+    Kernel("gradient of gelu", "d_gelu_exact_in_place", word("form", "exact"), overwrites="dy"),
+    Kernel("gradient of gelu", "d_gelu_exact", word("form", "exact")),
+    Kernel("embedding", "embedding"),
+    Kernel("convolution", "convolution"),
+    Kernel("gradient of convolution", "d_convolution"),
+    Kernel("gradient of convolution", "d_convolution_with_bias"),
+    Kernel("ring attention", "attention_around"),
+    Kernel("gradient of ring attention", "d_attention_around"),
+    Kernel("ring attention", "attention_around_with_dropout"),
+    Kernel("gradient of ring attention", "d_attention_around_with_dropout"),
+)
 
 
 def kernel_table(
@@ -121,7 +154,22 @@ def kernel_table(
     names = ("kernels", "attention", "experts", "convolution", "recurrence", "ring_kernels")
     files = [path for name in names if (path := folder / f"{name}.py").exists()]
     parts = [path] if (path := folder / "flash.py").exists() else []
-    functions = SupportFile(SHARED, spell=spell) + SupportFile(*files)
+    functions = SupportFile(FOLDER / "shared.py", spell=spell) + SupportFile(*files)
     return Kernels(
-        functions, functions + SupportFile(*parts) + support, (*more, *_ALIKE), releasing
+        functions, functions + SupportFile(*parts) + support, (*more, *_SHARED), releasing
     )
+
+
+NUMPY_KERNELS: Final = kernel_table(FOLDER / "numpy", NUMPY_SUPPORT, _NUMPY, spell=in_numpy)
+TORCH_KERNELS: Final = kernel_table(FOLDER / "torch", TORCH_SUPPORT, _TORCH, releasing=True)
+
+
+def kernels(title: str) -> Kernels | None:
+    """Return the kernels of a backend; None if it has only expressions."""
+    return {"NumPy": NUMPY_KERNELS, "torch": TORCH_KERNELS}.get(title)
+
+
+def fused_operators() -> tuple[Op, ...]:
+    """Return the operators that no file can write, for fused patterns and grouped heads."""
+    ops = (fusion.op for fusion in fusions())
+    return (*ops, grouped_attention.OP, grouped_attention.LOCAL)

@@ -9,7 +9,7 @@ PACKAGE = Package(
     "--kernels: fused operators, and code written by hand",
     services={
         "pipelines": "xg_kernels.pipelines:pipelines",
-        "kernels": "xg_kernels.tables:kernels",
-        "fused_operators": "xg_kernels.tables:fused_operators",
+        "kernels": "xg_kernels.kernel_tables:kernels",
+        "fused_operators": "xg_kernels.kernel_tables:fused_operators",
     },
 )

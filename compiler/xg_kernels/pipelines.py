@@ -9,10 +9,10 @@ from xg.ir.graph import IRProgram
 from xg.ir.verify import Reuse
 from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, PAD, PLACED, RANK, FusedPipelines, Pass
 from xg_kernels.collect import collect
-from xg_kernels.fuse import fuse, group
+from xg_kernels.fuse import fuse
+from xg_kernels.grouped_attention import group
 from xg_kernels.hoist import hoist
-from xg_kernels.share import share
-from xg_kernels.share.constants import prepare
+from xg_kernels.share import prepare, share
 
 # Values that the step that reads them may write into, recorded for kernels that work in place.
 

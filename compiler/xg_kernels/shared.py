@@ -1,6 +1,6 @@
 """Kernels that NumPy and torch share: which attention a use asks for, and who asks for it.
 
-Written once, in torch; `xg.codegen.numpy.from_torch` says them in NumPy. How scores are computed
+Written once, in torch; `xg.codegen.numpy.dialect` says them in NumPy. How scores are computed
 differs: NumPy has tiles that stay in the cache of a core, torch has kernels of its own. So each
 backend has these functions in its `attention` and `experts`.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from xg.codegen.emit.collectives import only_in_modules
+from xg.codegen.emit.array_ops import only_in_modules
 
 Array = torch.Tensor
 Seed = int | torch.Tensor | None

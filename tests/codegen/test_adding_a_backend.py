@@ -11,7 +11,7 @@ import pytest
 
 import xg
 from xg import Program, codegen
-from xg.codegen.load import load
+from xg.codegen.backend import load
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "adding-a-backend.md"
 FILES = ("spelling.py", "module.py")

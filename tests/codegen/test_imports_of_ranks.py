@@ -2,7 +2,7 @@
 
 import pytest
 
-from xg.codegen.emit.collectives import imports
+from xg.codegen.emit.array_ops import imports
 
 
 @pytest.mark.parametrize(

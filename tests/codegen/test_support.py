@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from xg.codegen.numpy import support as of_numpy
-from xg.codegen.numpy.from_torch import in_numpy
+from xg.codegen.numpy.dialect import in_numpy
 from xg.codegen.torch import support as of_torch
 
 

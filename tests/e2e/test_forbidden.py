@@ -35,7 +35,7 @@ FORBIDDEN: Mapping[str, str] = {
 }
 MENTIONED = re.compile("|".join(FORBIDDEN))
 ALLOWED: Mapping[tuple[str, str], str] = {
-    ("xg/codegen/load.py", "exec"): "makes a module of code that was checked to be closed",
+    ("xg/codegen/backend.py", "exec"): "makes a module of code that was checked to be closed",
     ("xg/diagnostics/lazy_dataclass.py", "exec"): "makes methods from field names, as Python does",
     ("xg/figures/layout/engines.py", "subprocess"): "runs the layout engine",
     ("xg/figures/draw/machine_fonts.py", "subprocess"): "asks fontconfig for the fonts",

@@ -4,7 +4,7 @@ import pytest
 from library import shipped
 
 import xg
-from xg.codegen.variables import variables
+from xg.codegen.emit.module import variables
 from xg.driver import compile_project
 from xg.figures.model.figure import EdgeRole, Figure, NodeKind
 from xg.figures.model.richtext import characters, subscript, symbol

@@ -11,8 +11,7 @@ import numpy as np
 from backends import forms_of_code, writing
 from numpy.typing import NDArray
 
-from xg.codegen.backend import backends
-from xg.codegen.load import load
+from xg.codegen.backend import backends, load
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.graph import IRProgram
 from xg.ir.walk import state_shapes

@@ -20,8 +20,7 @@ from fuzz.proof import Array, Arrays, Failure, compiled
 from fuzz.recorded import Provable
 from tier import THOROUGH
 
-from xg.codegen.backend import Backend, backends
-from xg.codegen.load import load
+from xg.codegen.backend import Backend, backends, load
 from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram
 from xg.passes.pipelines import BLOCKS, run

@@ -17,8 +17,7 @@ from fuzz.proof import Case, Failure, on_arrays
 from fuzz.sketch import Block, Sketch, Statement, words
 
 from xg import ops
-from xg.codegen.backend import default
-from xg.codegen.load import load
+from xg.codegen.backend import default, load
 from xg.codegen.numpy.dialect import emit
 from xg.diagnostics.diagnostic import Source
 from xg.ir.graph import IRProgram

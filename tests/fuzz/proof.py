@@ -14,8 +14,7 @@ from fuzz.decoding import step_failures
 from fuzz.recorded import Provable
 from numpy.typing import DTypeLike, NDArray
 
-from xg.codegen.backend import Backend, backends, default
-from xg.codegen.load import load
+from xg.codegen.backend import Backend, backends, default, load
 from xg.diagnostics.diagnostic import Source
 from xg.driver import BACKENDS
 from xg.ir.graph import IRProgram

@@ -28,7 +28,7 @@ from xg.ir.use import Attrs
 from xg.passes import differentiate
 from xg.sharding import primitive_rules
 from xg.verify.reference import interpret
-from xg_kernels.numpy.kernel_table import KERNELS
+from xg_kernels.kernel_tables import NUMPY_KERNELS
 
 PROGRAMS = sorted(range(460), key=lambda seed: seed % 2)  # first those that every backend meets
 Patch = pytest.MonkeyPatch
@@ -139,7 +139,7 @@ def numbers_that_stay_wide(patch: Patch) -> None:
 
 
 def softmax_whose_kernel_forgets_its_factor(patch: Patch) -> None:
-    _left_out(patch, KERNELS.support, "d_softmax", "    dz *= p\n")
+    _left_out(patch, NUMPY_KERNELS.support, "d_softmax", "    dz *= p\n")
 
 
 def tanh_of_terms_of_a_sum(patch: Patch) -> None:

@@ -19,7 +19,7 @@ import xg
 from xg.driver import Program
 from xg.ir.graph import Apply, IRProgram
 from xg_kernels.pipelines import PREPARE
-from xg_kernels.share.constants import prepare
+from xg_kernels.share import prepare
 
 RWKV = {"V": 13, "D": 6, "D_a": 8, "N_L": 2}
 GEMMA = {"V": 13, "D": 12, "N_L": 2, "N_H": 4, "N_KV": 2, "D_h": 4, "D_ff": 10, "S_w": 3}

@@ -11,8 +11,8 @@ from tier import THOROUGH
 
 import xg
 import xg_runtime.ranks as ranks
-from xg.codegen.emit import backward
-from xg.codegen.emit.collectives import Overlap, Step
+from xg.codegen.emit import block_functions
+from xg.codegen.emit.array_ops import Overlap, Step
 from xg.ir.graph import Apply
 from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import initial
@@ -52,7 +52,7 @@ def test_results_are_the_same_bits(plan: str, monkeypatch: pytest.MonkeyPatch) -
     early = compiled(plan)
     assert "start_" in early.source(kernels=True)
     found = results(early)
-    monkeypatch.setattr(backward, "overlap", in_place)
+    monkeypatch.setattr(block_functions, "overlap", in_place)
     late = compiled(plan)
     assert "start_" not in late.source(kernels=True)
     for mine, theirs in zip(found, results(late), strict=True):

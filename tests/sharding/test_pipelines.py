@@ -21,7 +21,7 @@ from verify.proof.daily import PRIMES, proof_of
 
 import xg
 from xg.cli import main
-from xg.codegen.load import load
+from xg.codegen.backend import load
 from xg.cost.stage_cost import kept
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project

@@ -13,7 +13,7 @@ import xg_runtime.ranks as ranks
 from xg.cli.backend_argument import where
 from xg.cli.input_arrays import InputArrays
 from xg.codegen.backend import find, on_processes
-from xg.codegen.variables import variables
+from xg.codegen.emit.module import variables
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import Processes, SimulatedRanks
 from xg.diagnostics.terminal import similar

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, cast
 
-from xg.codegen.backend import find
-from xg.codegen.load import load
+from xg.codegen.backend import find, load
 from xg.sharding.local import ShardSpec
 from xg.verify.pipeline_proof import of_rank, run_stage
 from xg.verify.rank_comparison import run_rank

@@ -1,4 +1,4 @@
-"""Backends as data: a folder of `xg.codegen` with one `BACKEND`.
+"""Find backends, each a folder of `xg.codegen` with one `BACKEND`, and load what they write.
 
 Backends are discovered: every list of them, in commands, proofs and tests, is derived from their
 folders. Nothing of a backend but its record is imported before its code is asked for.
@@ -6,13 +6,19 @@ folders. Nothing of a backend but its record is imported before its code is aske
 
 from __future__ import annotations
 
+import hashlib
+import linecache
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, get_args
+from weakref import WeakValueDictionary
 
 from xg import codegen
 from xg.codegen.errors import DeviceMissing, NoAutocast, NoDecodeStep, NoDevice, NoLibrary, NoRanks
@@ -22,6 +28,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from xg.codegen.emit.dialect import Dialect
     from xg.ir.graph import IRProgram
+
 
 Derived = Literal["outlined"]  # the entry as calls only, for what differentiates call by call
 Form = Literal["step", "ranks"]  # what a module may be besides both passes on one device
@@ -196,3 +203,51 @@ def find(name: str | None) -> Backend:
     if name not in backends():
         raise ValueError(f"there is no backend {name!r}: there are {', '.join(backends())}")
     return backends()[name]
+
+
+# Generated code as a module: made from its text, and importable while anything refers to it.
+#
+# A pickle names the module of a class. So every module has a name of its own, made of its text, and
+# is found by that name: in the process that made it, and in any other that has loaded the same
+# text.
+
+
+class _Generated(MetaPathFinder, Loader):
+    """Finds the modules that were loaded; keeps none of them."""
+
+    def __init__(self) -> None:
+        self.modules: WeakValueDictionary[str, ModuleType] = WeakValueDictionary()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The specification of a generated module."""
+        del path, target
+        return ModuleSpec(fullname, self) if fullname in self.modules else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module as it was loaded."""
+        return self.modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: it has been run."""
+
+
+_GENERATED: Final = _Generated()
+
+
+def load(source: str, name: str) -> ModuleType:
+    """The module; errors inside it show their lines. The same text gives the same module."""
+    full = f"xg_{name}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    module = _GENERATED.modules.get(full)
+    if module is not None:
+        return module
+    file = f"<{name}.py>"
+    module = ModuleType(full)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec"), module.__dict__)
+    module.__dict__["__generated__"] = module  # as long as a class of it lives, so does it
+    _GENERATED.modules[full] = module
+    if _GENERATED not in sys.meta_path:
+        sys.meta_path.append(_GENERATED)
+    return module

@@ -1,18 +1,27 @@
-"""Patterns replaced by fused operators, before the backward pass is derived.
+"""Patterns replaced by fused operators, before the backward pass is derived; one module each.
 
-Emission with kernels asks for all of them, and for a step also for grouped heads. An edge that is
-read twice or leaves its block stays.
+Every module here has one `FUSION`. They are discovered, and tried in the order of names, after
+attention, which the core has for ring attention. Emission with kernels asks for all of them. An
+edge that is read twice or leaves its block stays.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Graph, IRProgram
-from xg.passes.ring.attention import apply_fusion
-from xg_kernels.fuse.grouped_attention import group
-from xg_kernels.fuse.patterns import fusions
+from xg.passes.ring import attention
+from xg.passes.ring.attention import Fusion, apply_fusion
 
-__all__ = ["fuse", "group"]
+
+@cache
+def fusions() -> tuple[Fusion, ...]:
+    """All fusions, in the order in which they are tried."""
+    names = sorted(info.name for info in iter_modules(__path__))
+    return (attention.FUSION, *(import_module(f"{__name__}.{name}").FUSION for name in names))
 
 
 def fuse(program: IRProgram) -> IRProgram:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.codegen.emit.collectives import only_in_modules
+from xg.codegen.emit.array_ops import only_in_modules
 
 Array = NDArray[Any]
 

@@ -1,6 +1,6 @@
 """Kernels of NumPy: operators by hand, in place where a body would make a new array each time.
 
-Ordinary, tested code; `kernel_table` says which operator each computes, the module's text is taken
+Ordinary, tested code; `kernel_tables` says which operator each computes, the module's text is taken
 from here. A kernel writes into what it is given only where the table says so.
 """
 

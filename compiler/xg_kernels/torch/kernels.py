@@ -1,6 +1,6 @@
 """Kernels of torch: operators that it has natively, forward and backward.
 
-Ordinary, tested code; `kernel_table` says which operator each computes, the module's text is taken
+Ordinary, tested code; `kernel_tables` says which operator each computes, the module's text is taken
 from here. Under autocast operands come in several types: the widest one counts, as in the bodies.
 
 Large float32 products on a CPU go to oneDNN, which took 0.91 to 0.93 of MKL's time here and adds

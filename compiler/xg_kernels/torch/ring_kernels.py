@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from xg.codegen.emit.collectives import Handle, only_in_modules
+from xg.codegen.emit.array_ops import Handle, only_in_modules
 from xg.codegen.emit.ring import apart, attend_around, chunks_of, d_attend_around, halves, in_one
 from xg.codegen.torch.support import keep_part
 from xg_kernels.torch.flash import d_flash, flash, is_flash

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
+from xg.codegen.emit.module import module_writer, names_of
 from xg.codegen.emit.names import plain
 from xg.codegen.emit.statements import Mark
-from xg.codegen.variables import names_of, written
 from xg.cost.communication import WAYS, Sent, inside_of, spell_factor
 from xg.cost.cost import BlockCost, CostRow, flops_of_step
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
@@ -275,7 +275,7 @@ class Code:
 
 def code(program: IRProgram, uses: Sequence[BlockUse]) -> Code:
     """The code of a program, the same text as in its module."""
-    writer = written(program)
+    writer = module_writer(program)
     plan = writer.plan
     blocks: dict[str, BlockCode] = {}
     for use in uses:

@@ -19,7 +19,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import xg
-from xg.codegen.torch.block_class import MEMBERS, is_attribute
+from xg.codegen.torch.model_class import MEMBERS, is_attribute
 from xg.verify.reference import interpret
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from tier import THOROUGH
 
 import xg
-from xg.codegen.backend import backends
-from xg.codegen.load import load
+from xg.codegen.backend import backends, load
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program
 from xg.frontend.choices import check_choices

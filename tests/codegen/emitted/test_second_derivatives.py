@@ -153,7 +153,7 @@ def test_a_saved_value_taken_for_a_constant_is_noticed(monkeypatch: pytest.Monke
     recorded = "if torch.is_grad_enabled():"
     assert recorded in right
     expected = second_derivatives(model_run(program.load("torch")), params, inputs)
-    from xg.codegen.load import load
+    from xg.codegen.backend import load
 
     wrong = load(right.replace(recorded, "if False:"), "planted")
     with pytest.raises(AssertionError):

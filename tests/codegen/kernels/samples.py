@@ -10,8 +10,8 @@ from ops.samples import SAMPLES as OF_LANGUAGE
 from xg import ops
 from xg.ir.dim import number, symbol
 from xg.ir.op import Op
-from xg_kernels.fuse import grouped_attention
-from xg_kernels.fuse.patterns import fusions
+from xg_kernels import grouped_attention
+from xg_kernels.fuse import fusions
 
 BITS = number(2)
 QKV = {"q": floats(S, D_h), "k": floats(S_k, D_h), "v": floats(S_k, D)}

@@ -14,9 +14,9 @@ from codegen.kernels.cases import functions
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from xg.codegen.torch.support import window
-from xg_kernels.torch.kernel_table import KERNELS
+from xg_kernels.kernel_tables import TORCH_KERNELS
 
-FUNCTIONS = functions(KERNELS)
+FUNCTIONS = functions(TORCH_KERNELS)
 VIEWS = {"unsqueeze", "permute", "unfold", "transpose", "alias", "detach", "slice", "view"}
 
 

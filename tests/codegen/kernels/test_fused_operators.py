@@ -10,7 +10,7 @@ from ops.trial import Trial
 from tier import some
 
 from xg.ir.op import Op
-from xg_kernels.fuse.patterns import fusions
+from xg_kernels.fuse import fusions
 
 EVERY = [
     (fusion.op, sample, f"{fusion.op.name}-{place}")

@@ -9,10 +9,9 @@ from xg.codegen.emit.dialect import Kernels
 from xg.codegen.numpy.dialect import NUMPY
 from xg.codegen.torch.dialect import TORCH
 from xg.passes import ring
-from xg_kernels.fuse import grouped_attention
-from xg_kernels.fuse.patterns import fusions
-from xg_kernels.numpy import kernel_table as numpy_table
-from xg_kernels.torch import kernel_table as torch_table
+from xg_kernels import grouped_attention
+from xg_kernels.fuse import fusions
+from xg_kernels.kernel_tables import NUMPY_KERNELS, TORCH_KERNELS
 
 OPERATORS = {
     *(op.name for op in ops.table().values()),
@@ -23,9 +22,9 @@ OPERATORS = {
 }
 TABLES = {
     "numpy, always": NUMPY.always,
-    "numpy": numpy_table.KERNELS,
+    "numpy": NUMPY_KERNELS,
     "torch, always": TORCH.always,
-    "torch": torch_table.KERNELS,
+    "torch": TORCH_KERNELS,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from xg.codegen.load import load
+from xg.codegen.backend import load
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.verify.proof_sizes import case

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from xg.codegen.emit.collectives import mesh_lines
-from xg.codegen.emit.forward import Forward
+from xg.codegen.emit.array_ops import mesh_lines
+from xg.codegen.emit.block_functions import Forward
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import safe
-from xg.codegen.emit.sizes import Source, denominator_of, read_in_part
-from xg.codegen.emit.spelling import Scope, private
+from xg.codegen.emit.spelling import Scope, Source, denominator_of, private, read_in_part
 from xg.codegen.emit.text import WIDTH, Precedence, bracketed, dictionary, infix
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, symbol

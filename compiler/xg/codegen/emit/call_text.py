@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from xg.codegen.emit.module_plan import ModulePlan, PassWriter
 from xg.codegen.emit.names import Names
-from xg.codegen.emit.sizes import shape_text
-from xg.codegen.emit.spelling import Scope, Spelling
+from xg.codegen.emit.spelling import Scope, Spelling, shape_text
 from xg.codegen.emit.text import Text, add_comment, chosen, indent_lines, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Loop, Value, ports

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from xg.codegen.emit.allowlist import Allowlist
-from xg.codegen.emit.collectives import places_of
+from xg.codegen.emit.array_ops import places_of
 from xg.codegen.emit.function import OperatorFunction
 from xg.codegen.emit.spelling import Spelling, SupportFile
 from xg.diagnostics.lazy_dataclass import dataclass

@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from xg import __version__
-from xg.codegen.emit import collectives
+from xg.codegen.backend import default
+from xg.codegen.emit import array_ops
 from xg.codegen.emit.allowlist import Allowlist, check_code
-from xg.codegen.emit.backward import backward_function
+from xg.codegen.emit.block_functions import Forward, backward_function, forward_function
 from xg.codegen.emit.call_text import FIELDS
 from xg.codegen.emit.dialect import Dialect
-from xg.codegen.emit.forward import Forward, forward_function
 from xg.codegen.emit.module_plan import ModulePlan, may_be_absent
-from xg.codegen.emit.names import safe, spell_symbol, write_with_stable_names
+from xg.codegen.emit.names import plain, safe, spell_symbol, write_with_stable_names
 from xg.codegen.emit.parameters import bundles, param_starts
-from xg.codegen.emit.public import PublicWriter
+from xg.codegen.emit.public import PublicWriter, StepWriter
 from xg.codegen.emit.public_params import ParamsWriter, move_function
-from xg.codegen.emit.sizes import shape_text
-from xg.codegen.emit.stepping import StepWriter
+from xg.codegen.emit.spelling import shape_text
 from xg.codegen.emit.text import WIDTH, arguments, bracketed, indent_lines, wrap_text
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Graph, IRProgram, Value
@@ -54,7 +53,7 @@ def header(plan: ModulePlan, dialect: Dialect, code: str) -> str:
     """The lines before the code: imports and names that it mentions."""
     aliases = _aliases({**dialect.aliases, **TABLES}, code)
     imports = dialect.header.format(
-        standard=_standard(aliases + code), ranks=collectives.imports(code)
+        standard=_standard(aliases + code), ranks=array_ops.imports(code)
     )
     prelude = dialect.prelude.strip("\n") if plan.kernels else ""
     constants = "\n".join(
@@ -319,13 +318,13 @@ class ModuleWriter:
     def vocabulary(self, source: str) -> Allowlist:
         """Return the allowlist of the backend, with what a module for ranks calls."""
         vocabulary = self.dialect.vocabulary
-        line = collectives.imports(source)
+        line = array_ops.imports(source)
         if not line:
             return vocabulary
         return replace(
             vocabulary,
             imports=vocabulary.imports | {ast.unparse(ast.parse(line))},
-            methods=vocabulary.methods | collectives.METHODS,
+            methods=vocabulary.methods | array_ops.METHODS,
         )
 
     # ---- sections -------------------------------------------------------------------------------
@@ -461,3 +460,25 @@ def _wrap_signature(lines: Sequence[str]) -> list[str]:
     opening, rest = head.split("(", 1)
     inside, closing = rest.rsplit(") -> ", 1)
     return [*above, *bracketed(f"{opening}(", arguments(inside), f") -> {closing}"), *body]
+
+
+# The names of a program's values in its code.
+
+
+def module_writer(program: IRProgram) -> ModuleWriter:
+    """The writer of a program's module by the default backend, once it has written it."""
+    return write_with_stable_names(lambda: marked(program, default().parts))[1]
+
+
+def names_of(writer: ModuleWriter, key: str) -> dict[Value, str]:
+    """The text of every value in the forward function of a block; of most a variable."""
+    return {value: plain(name) for value, name in writer.saved[key][0].names.items()}
+
+
+def variables(program: IRProgram) -> Mapping[str, Mapping[Value, str]]:
+    """By the key of each block the values that are variables there, with their names."""
+    writer = module_writer(program)
+    return {
+        key: {v: name for v, name in names_of(writer, key).items() if name.isidentifier()}
+        for key in writer.saved
+    }

@@ -7,8 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from xg.codegen.emit.dialect import Kernels
 from xg.codegen.emit.names import Names, camel, mentioned_names, plain, spell_symbol
-from xg.codegen.emit.sizes import Source, locate, shape_text
-from xg.codegen.emit.spelling import Scope, Spelling
+from xg.codegen.emit.spelling import Scope, Source, Spelling, locate, shape_text
 from xg.codegen.emit.statements import Functions, Mark, Statements
 from xg.codegen.emit.text import Text, add_comment, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass, field

@@ -9,8 +9,7 @@ from typing import Final
 
 from xg.codegen.emit.lifetimes import is_in_parts
 from xg.codegen.emit.module_plan import ModulePlan, PassWriter
-from xg.codegen.emit.sizes import locate
-from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.spelling import Scope, locate
 from xg.codegen.emit.text import Text, broken, indent_lines, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collectives import collective_of

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from xg.codegen.emit.argument_checks import WholeSizes
-from xg.codegen.emit.collectives import mesh_lines
+from xg.codegen.emit.array_ops import mesh_lines
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.parameters import cut_lines, param_starts, table_lines, table_type
-from xg.codegen.emit.sizes import definition_lines, locate
-from xg.codegen.emit.spelling import Scope, private
+from xg.codegen.emit.spelling import Scope, definition_lines, locate, private
 from xg.codegen.emit.text import WIDTH, bracketed, indent_lines
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Call, Graph, IRProgram, Value

@@ -1,6 +1,6 @@
 """Attention in which keys and values go round a ring of ranks, for NumPy and torch.
 
-Written once, in torch; `xg.codegen.numpy.from_torch` says it in NumPy. Of each row of scores a rank
+Written once, in torch; `xg.codegen.numpy.dialect` says it in NumPy. Of each row of scores a rank
 keeps the largest, the sum of exponentials and the sum of values that these weigh: (m, l, O). Two
 such are merged by the larger m, so parts may be met in any order.
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import torch
 
-from xg.codegen.emit.collectives import Handle, only_in_modules
+from xg.codegen.emit.array_ops import Handle, only_in_modules
 
 Array = torch.Tensor
 Seed = int | torch.Tensor | None

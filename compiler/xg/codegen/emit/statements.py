@@ -17,8 +17,7 @@ from xg.codegen.emit.function import (
     rounds_a_size,
 )
 from xg.codegen.emit.names import Names, safe, spell_symbol
-from xg.codegen.emit.sizes import shape_text
-from xg.codegen.emit.spelling import Scope, Spelling
+from xg.codegen.emit.spelling import Scope, Spelling, shape_text
 from xg.codegen.emit.text import WIDTH, Text, add_comment, call, wrap_comment
 from xg.diagnostics.diagnostic import Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit import array_ops, collectives
+from xg.codegen.emit import array_ops
 from xg.codegen.emit.allowlist import IN_FLOAT32, MATH, STANDARD, Allowlist, functions_in, words
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.module import emit as emit_module
@@ -117,7 +117,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "contract": array_ops.contraction(SWAPPED, 'jnp.einsum("{spec}", {a}, {b})'),
     "transpose": array_ops.transposition(SWAPPED, "swapaxes", "transpose"),
     "gather": _gather,
-    "dropout_keep": collectives.keep,
+    "dropout_keep": array_ops.keep,
 }
 
 

@@ -13,9 +13,8 @@ from xg.codegen.emit.names import Names, safe, spell_symbol, write_with_stable_n
 from xg.codegen.emit.parameters import holds
 from xg.codegen.emit.public_params import frozen_patterns, learns_function
 from xg.codegen.emit.text import bracketed, dictionary, indent_lines, wrap_text
-from xg.codegen.torch.dialect import TORCH
+from xg.codegen.torch.dialect import ARRIVED, SETTLE, TORCH, around
 from xg.codegen.torch.model_class import model_section
-from xg.codegen.torch.templates import ARRIVED, SETTLE, around
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Backward, Call, Graph, IRProgram
 

@@ -1,12 +1,8 @@
-"""Find linear recurrences, and compute all but their one step for all rounds at once.
+"""Steps of a loop that need no state, made for all its rounds at once, before it.
 
-Where ``h_t = a_t ⊙ h_{t-1} + b_t``, all a and b are made for all rounds before the loop, which
-keeps this one step, and what reads the states is made for all of them behind it. Backends have a
-kernel for a loop of this one step.
-
-A scan by doubling makes log2(S) passes over everything and was ten times slower; logarithms of the
-factors can't be 0 or negative. Pieces whose factors overflow run in order, because infinity times a
-state of 0 is not a number.
+Only emission with kernels asks for it. One product for all positions of a text costs less than one
+for each, and so do the gradients of its matrix. A sum of three is put in another order where that
+makes two of its terms free of states.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from xg.ir.body import Body, topological
 from xg.ir.content import prune
 from xg.ir.dim import ONE, Dim
 from xg.ir.functions import UNARY
-from xg.ir.graph import Apply, Carry, Graph, Step, Value
+from xg.ir.graph import Apply, Call, Carry, Graph, IRProgram, Loop, Step, Value
 from xg.ir.op import Op
 from xg.ir.prim import (
     ARITHMETIC,
@@ -38,7 +34,25 @@ from xg.ir.prim import (
 )
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Data
-from xg_kernels.hoist.loops import ELEMENTWISE_GLYPHS, LoopInCaller
+from xg.ir.walk import reachable_keys
+from xg_kernels.loops import (
+    ELEMENTWISE_GLYPHS,
+    LoopInCaller,
+    LoopSteps,
+    in_sizes_of,
+    same_symbols,
+)
+
+# Find linear recurrences, and compute all but their one step for all rounds at once.
+#
+# Where ``h_t = a_t ⊙ h_{t-1} + b_t``, all a and b are made for all rounds before the loop, which
+# keeps this one step, and what reads the states is made for all of them behind it. Backends have a
+# kernel for a loop of this one step.
+#
+# A scan by doubling makes log2(S) passes over everything and was ten times slower; logarithms of
+# the factors can't be 0 or negative. Pieces whose factors overflow run in order, because infinity
+# times a state of 0 is not a number.
+
 
 # The computation of one round of a loop, for all rounds at once: one axis more, in front.
 
@@ -554,3 +568,62 @@ class Unrolled(Lifting):
         made = Value(None, "edge", self.call.span)
         self._step(op, inputs, {}, made)
         return made
+
+
+def hoist(program: IRProgram) -> IRProgram:
+    """The program with what its loops can do before they begin."""
+    graphs: dict[str, Graph] = {}
+    for key, graph in program.graphs.items():
+        graphs[key] = _hoist_from_loops(graph, graphs)
+    kept = {key: graphs[key] for key in reachable_keys(graphs, program.entry)}
+    return replace(program, graphs=kept, backwards={})
+
+
+def _hoist_from_loops(graph: Graph, graphs: dict[str, Graph]) -> Graph:
+    """A graph whose loops are relieved; the callees that remain of these join the `graphs`."""
+    types, steps = dict(graph.types), list[Step]()
+    foreign = {str(value.name): value for value in graph.foreign}
+    for step in graph.steps:
+        found = None
+        if isinstance(step, Call) and step.loop:
+            unrolled = _unroll_loop(step, step.loop, graph, graphs, types, foreign)
+            if unrolled is not None:
+                steps += unrolled
+                continue
+            if same_symbols(step):
+                found = LoopSteps(
+                    step, step.loop, graphs[step.callee], types, foreign
+                ).hoist_steps()
+        if found is None:
+            steps.append(step)
+            continue
+        before, call, callee = found
+        key = f"{callee.key}, relieved {len(graphs)}"
+        graphs[key] = replace(callee, key=key)
+        steps += [*before, replace(call, callee=key)]
+    if tuple(steps) == graph.steps:
+        return graph
+    lent = tuple(foreign.values())
+    return prune(replace(graph, steps=tuple(steps), types=types, foreign=lent))
+
+
+def _unroll_loop(
+    call: Call,
+    loop: Loop,
+    caller: Graph,
+    graphs: dict[str, Graph],
+    types: dict[Value, TensorType],
+    foreign: dict[str, Value],
+) -> list[Step] | None:
+    """Unroll a loop over linear recurrences; change nothing and return None for other loops."""
+    spelled = in_sizes_of(caller, call, graphs[call.callee])
+    if spelled is None:
+        return None
+    call, callee = spelled
+    unrolled = Unrolled(call, loop, callee, dict(types), dict(foreign), callees=dict(graphs))
+    steps = unrolled.steps()
+    if steps is not None:
+        types |= unrolled.types
+        foreign |= unrolled.foreign
+        graphs |= unrolled.callees
+    return steps

@@ -22,7 +22,7 @@ from xg.ir.prim import Expr, broadcast, reshape
 from xg.ir.tensor import TensorType
 from xg.passes.ring import attention
 from xg.passes.ring.attention import Fusion, Inside, Match, apply_fusion
-from xg_kernels.fuse.patterns import local_attention
+from xg_kernels.fuse import local_attention
 
 
 def group(program: IRProgram) -> IRProgram:
