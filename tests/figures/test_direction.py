@@ -18,8 +18,8 @@ import xg
 from xg.driver import Program, View
 from xg.figures import dot, paint_figure
 from xg.figures.draw.glyph import Display
-from xg.figures.layout import engines as wasm
 from xg.figures.layout import run_engine
+from xg.figures.layout.engines import WASM
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge
 
 
@@ -108,7 +108,7 @@ def test_a_figure_without_an_engine_runs_to_the_right(monkeypatch: pytest.Monkey
 
 def test_the_dot_text_runs_to_the_right() -> None:
     figure = _rightward(compiled("mlp").figure("forward"))
-    answer = json.loads(wasm.ENGINE.run(dot(figure)))
+    answer = json.loads(WASM.run(dot(figure)))
     places = {
         one["name"]: tuple(map(float, one["pos"].split(",")))
         for one in answer["objects"]

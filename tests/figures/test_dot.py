@@ -11,7 +11,7 @@ from figures.hostile import HOSTILE, hostile_figure
 
 from xg.figures import ThemeName, dot
 from xg.figures.formats.dot_text import Attribute
-from xg.figures.layout import engines as wasm
+from xg.figures.layout.engines import WASM
 from xg.figures.model.figure import Figure
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -59,7 +59,7 @@ def test_attributes_are_from_the_list(name: str) -> None:
 def test_a_hostile_name_stays_inside(text: str) -> None:
     written = dot(hostile_figure(text))
     assert attribute_names(written) <= set(get_args(Attribute))
-    answer = json.loads(wasm.ENGINE.run(written))  # Graphviz reads it, and finds the nodes
+    answer = json.loads(WASM.run(written))  # Graphviz reads it, and finds the nodes
     assert len(answer["edges"]) == len(hostile_figure(text).edges)
     assert len([o for o in answer["objects"] if "nodes" not in o and "pos" in o]) == 5
 

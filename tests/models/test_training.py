@@ -17,8 +17,7 @@ from models.witness import published, quietly
 from tier import some
 
 from xg.cli.input_arrays import Published, size_numbers
-from xg_runtime import probe as agreement
-from xg_runtime import rename
+from xg_runtime import probe, rename
 from xg_runtime.optim import global_norm
 
 COUNTED = "num_batches_tracked"
@@ -86,7 +85,7 @@ def test_a_step_in_training_is_that_of_transformers(
     assert by_name.keys() == gradients.keys()
     assert abs(float(outputs["loss"]) - loss) < 1e-8
     for name, wanted in gradients.items():
-        assert agreement.error(by_name[name], wanted, total) < 1e-8, name
+        assert probe.error(by_name[name], wanted, total) < 1e-8, name
     before = rename.to_checkpoint(held.names, {n: held.params[n] for n in moved}, sizes)
     now = rename.to_checkpoint(held.names, moved, sizes)
     assert now.keys() == statistics.keys()

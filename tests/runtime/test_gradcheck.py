@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from xg_runtime import gradcheck
+from xg_runtime import gradcheck, probe
 from xg_runtime import gradcheck as gradtable
-from xg_runtime import probe as agreement
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.gradcheck import Report, Row, check, check_module
 from xg_runtime.module import Array, Arrays, Module, Saved
@@ -352,10 +351,10 @@ def test_an_empty_report_has_not_passed() -> None:
 
 def test_agreement_is_as_the_contract_says() -> None:
     a, b = np.array([3.0, 4.0]), np.array([3.0, 4.5])
-    assert agreement.error(a, b, 0.0) == pytest.approx(0.5 / np.hypot(3, 4.5))
-    assert agreement.error(a, b, 100.0) == pytest.approx(0.5 / (np.hypot(3, 4.5) + 1))
-    assert agreement.error(a, a, 0.0) == 0
-    assert not agreement.error(a, np.array([np.nan, 0]), 1.0) <= 1
+    assert probe.error(a, b, 0.0) == pytest.approx(0.5 / np.hypot(3, 4.5))
+    assert probe.error(a, b, 100.0) == pytest.approx(0.5 / (np.hypot(3, 4.5) + 1))
+    assert probe.error(a, a, 0.0) == 0
+    assert not probe.error(a, np.array([np.nan, 0]), 1.0) <= 1
 
 
 def test_a_report_is_json() -> None:

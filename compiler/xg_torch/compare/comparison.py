@@ -22,11 +22,10 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program
 from xg.frontend.project import Project
 from xg_runtime import rename, weights
-from xg_runtime import run as random_inputs
 from xg_runtime.errors import InputError, XgRuntimeError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
-from xg_runtime.run import fit
+from xg_runtime.run import fit, spread_params
 from xg_torch.compare.causes import (
     OtherWeights,
     edge_cause,
@@ -433,7 +432,7 @@ def _draw(module: nn.Module, before: Arrays) -> None:
     """Move every parameter off what it starts as: zeros and ones would hide errors."""
     import torch
 
-    moved = random_inputs.spread_params(before, 0)
+    moved = spread_params(before, 0)
     with torch.no_grad():
         for name, param in module.named_parameters():
             param.copy_(torch.from_numpy(moved[name]))

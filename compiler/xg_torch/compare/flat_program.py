@@ -20,7 +20,7 @@ from xg.ir.walk import join
 from xg.verify.reference.evaluate import Context, evaluate
 from xg.verify.reference.interpret import Arrays, Interpreter, Record
 from xg.verify.reference.random import drawing_key
-from xg_runtime import probe as agreement
+from xg_runtime import probe
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array
 
@@ -36,7 +36,7 @@ def off(theirs: Array, ours: Array, total: float = 0.0) -> float:
     finite = np.isfinite(ours)
     if not np.array_equal(finite, np.isfinite(theirs)):
         return float("inf")
-    return agreement.error(np.where(finite, theirs, 0.0), np.where(finite, ours, 0.0), total)
+    return probe.error(np.where(finite, theirs, 0.0), np.where(finite, ours, 0.0), total)
 
 
 def in_shape(array: Array, shape: tuple[int, ...]) -> Array | None:

@@ -26,12 +26,11 @@ from xg.ir.walk import join, readers
 from xg.sharding.local import ShardSpec
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.rank_comparison import window
-from xg_runtime import run as random_inputs
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.run import fit
+from xg_runtime.run import fit, random_inputs
 from xg_torch.compare.flat_program import FlatEdge, FlatProgram, FlatStep, in_shape, off
 
 if TYPE_CHECKING:
@@ -510,7 +509,7 @@ def all_inputs(program: Program, given: Arrays, seed: int, ranks: int = 1) -> Ar
     """The inputs of the diagram: those given, and drawn ones in place of the others."""
     expectations = expected_inputs(program)
     missing = {name: want for name, want in expectations.items() if name not in given}
-    drawn = random_inputs.random_inputs(missing, {}, seed)
+    drawn = random_inputs(missing, {}, seed)
     for value in program.graphs.main.inputs:
         name = str(value.name)
         uses = [(step.op.name, operand) for step, operand in readers(program.graphs, value)]

@@ -26,7 +26,6 @@ from xg.ir.size_checks import carried_sizes
 from xg.sharding.local import ShardSpec, cuts
 from xg.verify.rank_comparison import window
 from xg_runtime import arrays as array_files
-from xg_runtime import run as random_inputs
 from xg_runtime import weights
 from xg_runtime.errors import InputError, XgRuntimeError
 from xg_runtime.module import Array, Arrays
@@ -35,6 +34,7 @@ from xg_runtime.ranks import number
 from xg_runtime.ranks.call import CollectiveFailed, peer_message
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.task import Answer
+from xg_runtime.run import spread_params
 from xg_torch.compare.comparison import ModuleAgreement
 from xg_torch.compare.dumped import (
     GRADIENT,
@@ -173,7 +173,7 @@ def call_for(
     stay = options.as_is or ranks.find_drift(list(known)) is not None  # drawn copies would be equal
     shapes = output_shapes(program)
     return RankCall(
-        {} if stay else random_inputs.spread_params(ranks.whole(known), 0),
+        {} if stay else spread_params(ranks.whole(known), 0),
         inputs,
         cotangents_of(program, list(shapes), options.seed),
         shapes,
@@ -379,7 +379,7 @@ def call_of_stages(
     held = Published.of(project, alone, checkpoint, given)
     program = at_all_sizes(project, alone, held, given)
     inputs, shapes = all_inputs(program, given, options.seed), output_shapes(program)
-    drawn = {} if options.as_is else random_inputs.spread_params(together, 0)
+    drawn = {} if options.as_is else spread_params(together, 0)
     tied = names.tied.items() if names else ()
     drawn |= {
         copy: drawn[original] for copy, original in tied if copy in drawn and original in drawn

@@ -24,7 +24,7 @@ from xg.driver import Program, compile_project
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 from xg.ir.dim import Dim
-from xg_runtime import probe as agreement
+from xg_runtime import probe
 from xg_runtime.module import Arrays
 from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import (
@@ -438,7 +438,7 @@ class _Comparison:
         self.witness = witness
         self.program, self.weights, self.model, self.exported = program, weights, model, exported
         self.module = program.load()
-        self.exact = agreement.OTHER_FLOAT32 if model.rounded else agreement.OTHER_PROGRAM
+        self.exact = probe.OTHER_FLOAT32 if model.rounded else probe.OTHER_PROGRAM
         self.tolerance = self.exact
         self.worst = 0.0
         self.problems: list[Problem] = []
@@ -465,8 +465,8 @@ class _Comparison:
             raise DiagnosticError.of(*dict.fromkeys(self.problems))
         if module is None or found is None:
             return exact
-        if worst <= agreement.OTHER_FLOAT32 and all(isinstance(each, NotTheModel) for each in off):
-            self.tolerance = agreement.OTHER_FLOAT32
+        if worst <= probe.OTHER_FLOAT32 and all(isinstance(each, NotTheModel) for each in off):
+            self.tolerance = probe.OTHER_FLOAT32
             single = self._single(module.run)
             off = {"rounding": worst, "tolerance": self.tolerance}
             return replace(exact, **off, module=True, single=single)
@@ -506,7 +506,7 @@ class _Comparison:
         unique = dict(zip(self.model.outputs, outputs, strict=False)).values()
         return len(outputs) == len(self.model.outputs) and all(
             mine.shape == its.shape
-            and agreement.error(mine, its.detach().numpy(), 0.0) <= self.tolerance
+            and probe.error(mine, its.detach().numpy(), 0.0) <= self.tolerance
             for mine, its in zip(results.values(), unique, strict=True)
         )
 
@@ -545,7 +545,7 @@ class _Comparison:
         results, _ = self.module.forward(*self._diagram_arrays(params, inputs))
         unique = dict(zip(self.model.outputs, witness(inputs), strict=True))
         double = all(array.dtype == np.float64 for array in unique.values())
-        tolerance = agreement.OTHER_PROGRAM if double else agreement.OTHER_FLOAT32
+        tolerance = probe.OTHER_PROGRAM if double else probe.OTHER_FLOAT32
         self.tolerance = max(self.tolerance, tolerance)
         for (name, array), expected in zip(results.items(), unique.values(), strict=True):
             self._hold(f"output {name}", array, expected)
@@ -628,11 +628,11 @@ class _Comparison:
     def _comparing(self, leaves: Mapping[str, Tensor], sums: Arrays) -> Generator[None]:
         """Compare each gradient when torch has it, and let both go: there is memory for one set."""
         shared = {e.target: leaves[e.name] for e in self.exported.entries if e.kind == "parameter"}
-        found: dict[str, agreement.Apart] = {}
+        found: dict[str, probe.Apart] = {}
 
         def compare(name: str, leaf: Tensor) -> None:
             assert leaf.grad is not None
-            found[name] = agreement.Apart.of(sums.pop(name), leaf.grad.numpy())
+            found[name] = probe.Apart.of(sums.pop(name), leaf.grad.numpy())
             leaf.grad = None
 
         names = list(sums)
@@ -640,7 +640,7 @@ class _Comparison:
             shared[name].register_post_accumulate_grad_hook(partial(compare, name))
         yield
         for name, array in sums.items():  # that torch found none for
-            found[name] = agreement.Apart.of(array, np.zeros_like(array))
+            found[name] = probe.Apart.of(array, np.zeros_like(array))
         total = hypot(*(apart.second for apart in found.values()))
         for name in names:
             self._note(f"the gradient of {name}", found[name].error(total))
@@ -672,7 +672,7 @@ class _Comparison:
 
     def _hold(self, what: str, mine: Array, its: Array) -> None:
         if mine.shape == its.shape:
-            self._note(what, agreement.error(mine, its, 0.0))
+            self._note(what, probe.error(mine, its, 0.0))
         else:
             why = f"its shape is {list(mine.shape)}, where that of the model is {list(its.shape)}"
             self.problems.append(NotTheModel(what, why))

@@ -17,10 +17,10 @@ from torch import nn
 import xg
 from xg_runtime import names as names_files
 from xg_runtime import rename
-from xg_runtime import run as random_inputs
 from xg_runtime.module import Arrays
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.task import Task
+from xg_runtime.run import spread_params
 from xg_torch.dtensor.styles import ModuleNames, named_by
 from xg_torch.dtensor.torch_calls import Calls, source
 
@@ -121,7 +121,7 @@ def expected(trial: Trial) -> tuple[Arrays, float, Arrays]:
     """The arrays of a rank, and the loss and the gradients of the diagram on one device."""
     program = diagram(trial, None)
     module = program.load()
-    params = random_inputs.spread_params(module.init(seed=0, dtype=np.float64), 0)
+    params = spread_params(module.init(seed=0, dtype=np.float64), 0)
     draw = np.random.default_rng(0)
     if trial.kind == "mlp":
         inputs = {"X": draw.normal(size=(4, 6, 8))}

