@@ -49,7 +49,8 @@ from xg.figures.layout.request import PORT_APART, RouteRequest, requests, side_r
 from xg.figures.model import figure as style
 from xg.figures.model.structure import EdgePlace
 
-_PATIENCE: Final = 2_000_000  # ways and crossings looked at for one figure: a second or two
+_PATIENCE: Final = 2_000_000  # ways and crossings looked at for one figure: a few seconds
+_EACH_PAIR: Final = 50  # of it, for a pair of ports
 
 
 @dataclass()
@@ -220,6 +221,7 @@ class EdgeWays:
     def between(self, start: RimPort, end: RimPort, lowest: float) -> Route | None:
         """Return the best way from port to port, None where it costs more."""
         request = self.request
+        self.patience.left -= _EACH_PAIR
         starts, ends = self.places(start), self.places(end)
         if not starts or not ends:
             return None
@@ -336,10 +338,11 @@ class Router:
             return self.routes
         for several in self._branching(route_requests):
             for one, other in combinations(several, 2):
-                if self._is_in_the_way(one, other):
+                if self.patience.left > 0 and self._is_in_the_way(one, other):
                     self._reorder(other, one)
         for chain in self._chains(route_requests):
-            self._reorder(*chain)
+            if self.patience.left > 0:
+                self._reorder(*chain)
         return self.routes
 
     def _branching(self, asked: Sequence[RouteRequest]) -> Iterable[list[RouteRequest]]:

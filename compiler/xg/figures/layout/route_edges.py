@@ -163,7 +163,7 @@ def _order_bars(bars: list[_Bar]) -> list[_Bar]:
         before = list(order)
         for bar in before:
             order.remove(bar)
-            costs = [_cost_at(order, bar, place) for place in range(len(order) + 1)]
+            costs = _costs_at(order, bar)
             order.insert(costs.index(min(costs)), bar)
         if order == before:
             break
@@ -172,10 +172,12 @@ def _order_bars(bars: list[_Bar]) -> list[_Bar]:
     return order
 
 
-def _cost_at(order: Sequence[_Bar], bar: _Bar, place: int) -> int:
-    return sum(_cost(one, bar) for one in order[:place]) + sum(
-        _cost(bar, one) for one in order[place:]
-    )
+def _costs_at(order: Sequence[_Bar], bar: _Bar) -> list[int]:
+    """Return what a line costs at each place among others: below those before, above the rest."""
+    costs = [sum(_cost(bar, one) for one in order)]
+    for one in order:
+        costs.append(costs[-1] + _cost(one, bar) - _cost(bar, one))
+    return costs
 
 
 def _cost(above: _Bar, below: _Bar) -> int:
@@ -426,7 +428,8 @@ def _route_with_rooms(placed: PlacedFigure, rooms: Mapping[int, float]) -> Place
     field = field_of(placed)
     router = Router(placed, field, rooms)
     routes = router.run()
-    placed = replace(placed, labels=slide_labels(router, router.requests))
+    if router.patience.left > 0:
+        placed = replace(placed, labels=slide_labels(router, router.requests))
     levels = {field.row(placed.nodes[bar]) for bar in placed.figure.levels}
     channel_levels = channels(field, routes, levels)
     moved = _shift_rows(placed, field, channel_levels)
