@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # The edges that a proof tried, as people and as programs read them.
 
 
-LENGTH = re.compile(r"length (?P<length>[01]) of (?P<axis>.+)")
+LENGTH = re.compile(r"length (?P<length>\d+) of (?P<axis>.+)")
 FLOAT = re.compile(r"b?float\d+")
 INTEGER = re.compile(r"bool|u?int\d+")
 
@@ -89,7 +89,7 @@ def edge_words(edges: Iterable[str]) -> list[str]:
     for edge in edges:
         found = LENGTH.fullmatch(edge)
         if found:
-            lengths.setdefault(found["axis"], []).insert(0, found["length"])
+            lengths.setdefault(found["axis"], []).append(found["length"])
         elif INTEGER.fullmatch(edge):
             types["integer"].append(edge)
         elif FLOAT.fullmatch(edge):
@@ -98,7 +98,8 @@ def edge_words(edges: Iterable[str]) -> list[str]:
             words.append(edge)
     axes: dict[str, list[str]] = {}
     for axis, numbers in lengths.items():
-        plural = f"lengths {' and '.join(numbers)}" if len(numbers) > 1 else f"length {numbers[0]}"
+        numbers.sort(key=int)
+        plural = f"lengths {_and(numbers)}" if len(numbers) > 1 else f"length {numbers[0]}"
         axes.setdefault(plural, []).append(axis)
     words += [f"{length} of {_and(names)}" for length, names in axes.items()]
     return words + [f"{_range(names)}" for names in types.values() if names]

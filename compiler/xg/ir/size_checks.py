@@ -446,6 +446,51 @@ def axes_with_positions(program: IRProgram) -> Iterator[AtMost]:
                     yield AtMost(ONE, length, f"{step.op.glyph} ({step.op.name}) {why}")
 
 
+def difference_limits(program: IRProgram, implied: Collection[str] = ()) -> Iterator[AtMost]:
+    """The lengths that only some numbers make large enough, as ``S - 1``, each with its least.
+
+    Such an axis may be empty, as any other of an array, but not one of a parameter, one that a
+    mean is taken over or one of windows. `implied` are the symbols that follow from a longer axis:
+    from one of N + k - 1 follows an N that may be negative. A fused operator may cut S - 1
+    positions inside, of which there may be none, and a rank may have nothing but pads.
+    """
+    parts = {*program.main.sizes.mesh, *program.lengths}
+    least: dict[Dim, Dim] = {}
+    sums: set[str] = set()
+    for graph, symbols in instances(program):
+        sizes = graph.sizes
+        lengths = [sizes.expand(dim).substitute(symbols) for dim in axes_of(graph)]
+        sums.update(name for dim in lengths if len(dim.terms) > 1 for name in dim.symbols())
+        shown = [(dim, ZERO) for type_ in graph.types.values() for dim in type_.shape]
+        filled = [(dim, ONE) for param in graph.params for dim in param.type.shape]
+        for dim, needed in (*shown, *filled, *((dim, ONE) for dim in _filled_axes(graph))):
+            expanded = sizes.expand(dim).substitute(symbols)
+            if least.get(expanded) != ONE:
+                least[expanded] = needed
+    for dim, needed in least.items():
+        if _takes(dim) and parts.isdisjoint(dim.symbols()):
+            yield AtMost(needed, dim, f"it is at least {needed}")
+    for name in sorted({*implied} & sums):
+        needed = least.get(symbol(name), ZERO)
+        yield AtMost(needed, symbol(name), f"it is at least {needed}")
+
+
+def _filled_axes(graph: Graph) -> Iterator[Dim]:
+    """The axes of a graph that a mean is taken over, and those of windows, one of which fits."""
+    for step in graph.steps:
+        if isinstance(step, Apply):
+            for expr in step.body(graph.types).order():
+                if expr.prim == "mean":
+                    yield from (expr.args[0].shape[axis] for axis in expr.axes())
+                elif expr.prim in ("window", "overlap"):
+                    yield Windows.of(expr).count
+
+
+def _takes(dim: Dim) -> bool:
+    """Whether a size is a difference: large enough only for some numbers."""
+    return any(coefficient < 0 for _, coefficient in dim.terms)
+
+
 def sizes_of_params(program: IRProgram) -> list[str]:
     """The sizes of the entry that parameters have as axes: none of them may be 0.
 

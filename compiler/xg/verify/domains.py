@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from xg.ir.dim import Dim
 from xg.ir.functions import STEPS
 from xg.ir.graph import Apply, Graph, IRProgram
 from xg.ir.prim import Windows
-from xg.ir.size_checks import check_numbers
+from xg.ir.size_checks import check_numbers, difference_limits, value_of
 from xg.ir.walk import instances
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import (
@@ -104,6 +105,8 @@ def _has_nan(array: Array) -> bool:
 
 
 SHORT: Final = (1, 0)
+LOOKED_AT: Final = 64
+LEFT_AT_MOST: Final = 3  # lengths of an axis besides 0 and 1: JAX compiles for each
 LARGE: Final = DimSize.maximum
 LEAST: Final = {"max": "the largest", "mean": "the mean"}  # of nothing there is none
 WINDOWS: Final = ("window", "overlap")  # which no backend cuts out of nothing
@@ -122,11 +125,29 @@ def free_axes(program: IRProgram, fixed: Iterable[str]) -> list[str]:
 def short(
     program: IRProgram, sizes: Numbers, free: Iterable[str]
 ) -> Iterator[tuple[str, IRProgram]]:
-    """The program with each free axis of length 1, then of length 0, and a name for it."""
+    """The program with each free axis as short as can be, and a name for it.
+
+    Lengths 1 and 0 come first, then those at which another axis has 0 or 1: S = 2 of S - 1.
+    """
     for name in free:
-        for length in SHORT:
+        for length in (*SHORT, *_lengths_left(program, sizes, name)):
             numbers = {**sizes, name: length}
             yield f"length {length} of {name}", replace(program, numbers=numbers)
+
+
+def _lengths_left(program: IRProgram, sizes: Numbers, name: str) -> list[int]:
+    """The smallest lengths of an axis, from 2 on, at which a difference with it is 0 or 1."""
+    limits = [each.larger for each in difference_limits(program)]
+    known = {**program.all_numbers, **sizes}
+    found = (
+        length
+        for length in range(2, LOOKED_AT)
+        if any(
+            name in dim.symbols() and value_of(dim, {**known, name: length}) in SHORT
+            for dim in limits
+        )
+    )
+    return [*islice(found, LEFT_AT_MOST)]
 
 
 def ranges_of(program: IRProgram) -> dict[str, int]:

@@ -11,7 +11,7 @@ from xg.codegen.emit.names import safe
 from xg.codegen.emit.spelling import Scope, Source, denominator_of, private, read_in_part
 from xg.codegen.emit.text import WIDTH, Precedence, bracketed, dictionary, infix
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import ONE, ZERO, Dim, symbol
+from xg.ir.dim import ONE, ZERO, Dim
 from xg.ir.graph import Apply, Graph, IRProgram, Value
 from xg.ir.size_checks import (
     SizeSources,
@@ -19,6 +19,7 @@ from xg.ir.size_checks import (
     axes_with_positions,
     carried_symbols,
     closure,
+    difference_limits,
     reaches_of,
     size_constraints,
     sizes_of_params,
@@ -36,13 +37,13 @@ from xg.ir.walk import ignored, instances
 class WholeSizes:
     """Sizes with a division that the file's numbers do not settle, in symbols of the entry.
 
-    `differences` are sizes of which something is taken, `carried` the symbols that arrays give
-    numbers.
+    `differences` are limits of sizes from which something is taken, `carried` the symbols that
+    arrays give numbers.
     """
 
     sizes: Sizes
     fractions: tuple[Dim, ...]
-    differences: tuple[Dim, ...]
+    differences: tuple[AtMost, ...]
     carried: frozenset[str]
 
     @classmethod
@@ -59,19 +60,9 @@ class WholeSizes:
         open_ = [dim for dim in axes if not known >= {*dim.symbols()}]
         found = dict.fromkeys(fraction for dim in open_ for fraction in _fractions(dim))
         fractions = [each for each in found if not known >= {*each.symbols()}]
-        parts = {*main.sizes.mesh, *program.lengths}  # a rank may have nothing but pads
-        # A fused operator may cut S - 1 positions inside, of which there may be none.
-        shown = {
-            graph.sizes.expand(dim).substitute(symbols)
-            for graph, symbols in instances(program)
-            for type_ in graph.types.values()
-            for dim in type_.shape
-        }
-        open_ = [dim for dim in open_ if dim in shown]
-        taken = [dim for dim in open_ if _takes(dim) and parts.isdisjoint(dim.symbols())]
-        # An axis of N + k - 1 says how large N is: of one that is too short, 0 or less.
-        sums = {name for dim in axes if len(dim.terms) > 1 for name in dim.symbols()}
-        taken += [symbol(name) for name in sorted(sources.implied_symbols(main) & sums)]
+        implied = sources.implied_symbols(main)
+        limits = difference_limits(program, implied)
+        taken = [each for each in limits if not known >= {*each.larger.symbols()}]
         return cls(main.sizes, tuple(_drop_implied_sizes(fractions)), tuple(_least(taken)), carried)
 
     def lines_of_init(self, chosen: Collection[str], scope: Scope) -> Iterator[str]:
@@ -84,8 +75,9 @@ class WholeSizes:
 
         for each in filter(is_chosen, self.fractions):
             yield from self._lines(each, scope)
-        for each in filter(is_chosen, self.differences):
-            yield from self._too_short(each, scope)
+        for each in self.differences:
+            if is_chosen(each.larger):
+                yield from self._too_short(each, scope)
 
     def lines(
         self,
@@ -105,13 +97,13 @@ class WholeSizes:
             if readable >= {*each.symbols()} and concerns(each):
                 yield from self._lines(each, scope)
         for each in () if of_step else self.differences:
-            if readable >= {*each.symbols()} and concerns(each):
+            if readable >= {*each.larger.symbols()} and concerns(each.larger):
                 yield from self._too_short(each, scope)
 
-    def _too_short(self, difference: Dim, scope: Scope) -> Iterator[str]:
-        length, said = scope.size(difference).text, self.sizes.fold(difference)
-        yield f"if {length} < 1:"
-        yield from _error_lines(f"{said} = {{{length}}}", "short", ": it is at least 1")
+    def _too_short(self, limit: AtMost, scope: Scope) -> Iterator[str]:
+        length, said = scope.size(limit.larger).text, self.sizes.fold(limit.larger)
+        yield f"if {length} < {limit.smaller}:"
+        yield from _error_lines(f"{said} = {{{length}}}", "short", f": {limit.why}")
 
     def _lines(self, fraction: Dim, scope: Scope) -> Iterator[str]:
         below = denominator_of(fraction)
@@ -137,17 +129,13 @@ def _placeholder(size: str) -> str:
     return size if size.isdigit() else f"{{{size}}}"
 
 
-def _takes(dim: Dim) -> bool:
-    """Whether a size is a difference: large enough only for some numbers."""
-    return any(coefficient < 0 for _, coefficient in dim.terms)
-
-
-def _least(differences: Sequence[Dim]) -> Iterator[Dim]:
-    """Yield the differences that follow from no smaller one: S - 2 follows from S - 4."""
-    for one in differences:
-        rests = ((one - other).constant for other in differences if other != one)
+def _least(limits: Sequence[AtMost]) -> Iterator[AtMost]:
+    """Yield the limits that follow from no stricter one: S - 2 is at least 0 if S - 4 is."""
+    room = [each.larger - each.smaller for each in limits]
+    for limit, own in zip(limits, room, strict=True):
+        rests = ((own - other).constant for other in room)
         if not any(rest is not None and rest > 0 for rest in rests):
-            yield one
+            yield limit
 
 
 def _fractions(dim: Dim) -> Iterator[Dim]:

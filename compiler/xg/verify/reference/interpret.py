@@ -21,9 +21,11 @@ from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Step, Value, ports
 from xg.ir.size_checks import (
     SizeSources,
     axes_with_positions,
+    difference_limits,
     implied_sizes,
     size_constraints,
     sizes_of_params,
+    value_of,
 )
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.walk import frozen_paths, inside, join, level_by_level
@@ -94,6 +96,22 @@ def check_positions(program: IRProgram, numbers: Mapping[str, int]) -> None:
                 for dim, number in ((less, smaller), (more, larger))
             )
             raise BadInput(f"{excess}: {limit.why}")
+    sizes = program.main.sizes
+    for limit in difference_limits(program, SizeSources.of(program).implied_symbols(program.main)):
+        least, length = limit.smaller.evaluate({}), value_of(limit.larger, numbers)
+        if length is not None and length < least:
+            raise BadInput(f"{sizes.fold(limit.larger)} = {length}: {limit.why}")
+
+
+def _has_short_axes(graph: Graph, sizes: Mapping[str, int]) -> bool:
+    """Whether axes are short enough for all of S - 1 to be taken.
+
+    A quick look before `check_positions`, as differences run a program thousands of times.
+    """
+    if min(sizes.values(), default=1) < 1:
+        return True
+    dims = {dim for type_ in graph.types.values() for dim in type_.shape if len(dim.terms) > 1}
+    return any((value_of(dim, sizes) or 0) < 1 for dim in dims)
 
 
 def widen(graph: Graph, value: Value, array: Array) -> Array:
@@ -232,7 +250,9 @@ class Interpreter:
         """Outputs by name, and the record that `backward` needs."""
         graph = self.program.main
         sizes = bind_sizes(self.program, {**self.params, **inputs}, self.states)
-        if any(0 in array.shape for array in (*self.params.values(), *inputs.values())):
+        is_empty = any(0 in array.shape for array in (*self.params.values(), *inputs.values()))
+        is_part = self.states or self.program.mesh  # of a step or a rank: nothing is S - 1 long
+        if is_empty or (not is_part and _has_short_axes(graph, sizes)):
             check_positions(self.program, sizes)
         arrays = [widen(graph, value, inputs[str(value.name)]) for value in graph.inputs]
         record = self._run(graph, "", sizes, arrays, self.seed, self._dtype(arrays))
