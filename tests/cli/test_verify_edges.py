@@ -243,6 +243,45 @@ def test_a_mistake_of_ranks_at_a_tie_is_found(
     assert said.out.endswith("1 parallel program: 1 FAILED\n")
 
 
+BESIDE = """\
+dim B, S, D = 2
+mesh N_T
+op Rise(x) = x + 3
+
+block Net(X [B, S, D]) -> Y, Z [B, S, D] {
+    param W, V [D, D]
+    X -> •<=W -> ReLU -> •<=V : Y
+    X -> Rise -> LN -> ReLU : Z
+}
+
+plan TP of Net {
+    W [D, D/N_T]
+    V [D/N_T, D]
+}
+"""
+
+
+@pytest.mark.parametrize(("change", "finds"), [("matmul", True), ("layer_norm_1", False)])
+def test_a_mistake_beside_results_that_last_bits_decide_is_found(
+    change: str, xg: Xg, folder: Path, monkeypatch: Patch, *, finds: bool
+) -> None:
+    """A layer norm of equal numbers is 0 or 1e-17, so that a ReLU after it has either slope."""
+    real = driver.load
+
+    def load(source: str, name: str) -> ModuleType:
+        if "xg_runtime.ranks" in source:
+            assert f"saved.{change} > 0" in source
+            source = source.replace(f"saved.{change} > 0", f"saved.{change} >= 0")
+        return real(source, name)
+
+    monkeypatch.setattr(driver, "load", load)
+    said = xg("verify", _write(folder, BESIDE), "--plan", "TP", "--against", "single")
+    assert said.code == finds
+    assert ("first at ties, numpy: dW" in said.out) == finds
+    assert "dX at ties" in said.out
+    assert "(the last bits of a value decide it)" in said.out
+
+
 STAGES = """\
 dim B, D = 3, C = 5, N_L = 4
 

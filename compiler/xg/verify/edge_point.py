@@ -38,7 +38,7 @@ TOO_LARGE: Final = "the type has no number that large"
 BY_CHANCE: Final = "the last bits of a value decide it"
 SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
 SHAKES: Final = 16  # a tie breaks to either side, so few runs may break it to one
-CHANCE: Final = 1e-6  # a result that moves by more of the largest one has changed sides
+CHANCE: Final = 1e-11  # an element that moves by more of the largest one hangs on last bits
 # The primitives that round, and that other code may compute in another order. Sums and products of
 # short numbers are the same in any order, and so is a function of a short number that is short.
 SUMS: Final = frozenset({"contract", "sum", "cumsum"})
@@ -249,16 +249,19 @@ class Point:
         self._run_again(arithmetic)
         return max(sizes) > LARGEST_FLOAT[self.dtype or "float64"] / 2
 
-    @property
-    def is_by_chance(self) -> bool:
-        """Whether last bits decide a result: shaken, it is another one."""
-        expected = self.expected
-        for wanted, others in zip(expected[:2], zip(*self._shaken, strict=True), strict=True):
+    @cached_property
+    def undecided(self) -> dict[str, Array]:
+        """The elements of each tensor that last bits decide: shaken, they are others."""
+        found: dict[str, Array] = {}
+        shaken = zip(*self._shaken, strict=True)
+        for prefix, wanted, runs in zip(("", "d"), self.expected[:2], shaken, strict=True):
             scale = max((largest(x) for x in wanted.values()), default=0.0)
             for name, x in wanted.items():
-                if any(largest(other[name] - x) > CHANCE * (1 + scale) for other in others):
-                    return True
-        return False
+                moves = [np.abs(each[name] - x.astype(np.float64)) for each in runs]
+                apart = np.max(moves, axis=0) > CHANCE * (1 + scale)
+                if apart.any():
+                    found[f"{prefix}{name}"] = apart
+        return found
 
     # ---- a form ---------------------------------------------------------------------------------
 
@@ -322,7 +325,9 @@ class Point:
         elif self.dtype is None:  # a slope may be inf in one order of steps, and NaN in another
             right &= ~(np.isinf(wanted) & np.isfinite(found))
         if not right.all():
-            right |= self._is_too_large(title, found) | self._is_chance(prefix, name, found, wanted)
+            right |= self._is_too_large(title, found)
+        if not right.all():
+            right |= self._is_chance(prefix, name, found, wanted, ~right)
         if right.all():
             return None
         place = tuple(int(n) for n in np.argwhere(~right)[0])
@@ -336,8 +341,10 @@ class Point:
         self.chances[title] = TOO_LARGE
         return beyond
 
-    def _is_chance(self, prefix: str, name: str, found: Array, wanted: Array) -> Array:
-        """Whether the last bits of a value decide each element of a tensor.
+    def _is_chance(
+        self, prefix: str, name: str, found: Array, wanted: Array, wrong: Array
+    ) -> Array:
+        """Whether the last bits of a value decide each wrong element of a tensor.
 
         A layer norm of ties may be 0 or 1e-17: a ReLU after it then has either slope, and topk
         may find either place. A layer norm of two numbers is 0.99999, which is 1 in float16, so a
@@ -347,7 +354,7 @@ class Point:
         with np.errstate(all="ignore"):
             off = np.abs(found.astype(np.float64) - wanted)
             moves = [np.abs(each[bool(prefix)][name] - wanted) for each in self._shaken]
-        chance = np.isfinite(off) & (off > 0) & (np.max(moves, axis=0) >= off / 4)
+        chance = wrong & np.isfinite(off) & (np.max(moves, axis=0) >= off / 4)
         if chance.any():
             self.chances[f"{prefix}{name}"] = BY_CHANCE
         return chance

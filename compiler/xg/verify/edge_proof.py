@@ -585,22 +585,31 @@ class _RankTrial:
             self.left_out.pop(first.edge, None)
             for name in self.backends if self.first is None else ():
                 found = self._difference(programs, points, name, draw)
-                if found is not None and any(point.is_by_chance for point in points):
-                    self.left_out[f"{found.partition(',')[0]} at {first.edge}"] = BY_CHANCE
-                elif found is not None:
+                undecided = tuple(point.undecided for point in points) if found else ()
+                if any(undecided):
+                    found = self._difference(programs, points, name, draw, undecided)
+                    tensors = sorted({tensor for each in undecided for tensor in each})
+                    self.left_out |= {f"{tensor} at {first.edge}": BY_CHANCE for tensor in tensors}
+                if found is not None:
                     self.first = f"{first.edge}, {name}: {found}"
 
     def _difference(
-        self, programs: Prepared, points: Sequence[Point], backend: str, draw: int
+        self,
+        programs: Prepared,
+        points: Sequence[Point],
+        backend: str,
+        draw: int,
+        undecided: tuple[Arrays, ...] = (),
     ) -> str | None:
-        """The first array that is wrong on ranks."""
+        """The first array that is wrong on ranks, in an element that last bits don't decide."""
         one = programs.one.on_arrays(backend, kernels=self.kernels)
         try:
             if programs.many.stages:
                 pipeline = _pipeline_of(programs, draw)
                 drawn = zip(points, pipeline.parts, strict=True)
                 parts = [Part(dict(p.inputs), dict(p.cotangents), old.seed) for p, old in drawn]
-                pipeline = replace(pipeline, params=points[0].params, parts=tuple(parts))
+                params = points[0].params
+                pipeline = replace(pipeline, params=params, parts=tuple(parts), undecided=undecided)
                 stages = [
                     each.on_arrays(backend, kernels=self.kernels) for each in programs.many.stages
                 ]
@@ -613,6 +622,7 @@ class _RankTrial:
                 params=point.params,
                 inputs=point.inputs,
                 cotangents=point.cotangents,
+                undecided=undecided[0] if undecided else {},
             )
             many = programs.many.on_arrays(backend, kernels=self.kernels)
             return comparison.compare(

@@ -77,12 +77,16 @@ def of_rank(stages: Sequence[T], rank: int, ranks: int) -> Sequence[T]:
 
 @dataclass(frozen=True)
 class PipelineComparison:
-    """The program of every stage, and the arrays that it and one device run on."""
+    """The program of every stage, and the arrays that it and one device run on.
+
+    `undecided` marks for each microbatch the elements that last bits decide.
+    """
 
     program: Program
     params: Arrays
     parts: tuple[Part, ...]
     schedule: str
+    undecided: tuple[Arrays, ...] = ()
 
     @classmethod
     def of(cls, one: Program, many: Program, seed: int, schedule: str) -> PipelineComparison:
@@ -92,6 +96,15 @@ class PipelineComparison:
         count = ranks + 1 if ranks == len(many.stages) else 2 * ranks
         parts = tuple(_part(one, params, seed + number) for number in range(count))
         return cls(many, params, parts, schedule)
+
+    @cached_property
+    def undecided_sums(self) -> Arrays:
+        """The elements of gradients, summed over microbatches, that last bits decide."""
+        found: dict[str, Any] = {}
+        for each in self.undecided:
+            for name, array in each.items():
+                found[name] = array | found.get(name, False)
+        return found
 
     @property
     def links(self) -> list[Link]:
@@ -171,11 +184,13 @@ class PipelineComparison:
             first = place % self.ranks * inner
             runs = together[first : first + inner]
             names = {*stage.inputs, *stage.params, *stage.outputs}
-            comparison = RankComparison(stage.graphs, {}, {}, self.parts[0].cotangents, 0)
+            cotangents = self.parts[0].cotangents
+            comparison = RankComparison(stage.graphs, {}, {}, cotangents, 0, self.undecided_sums)
             for part, outputs in enumerate(alone.outputs):
+                own = replace(comparison, undecided=self.undecided[part] if self.undecided else {})
                 wanted = named(names, outputs)
                 found = [RankRun(named(names, run.outputs[part]), {}, {}) for run in runs]
-                for each in comparison.differences(RankRun(wanted, {}, {}), found):
+                for each in own.differences(RankRun(wanted, {}, {}), found):
                     yield replace(
                         each,
                         name=f"{each.name} of microbatch {part}",

@@ -189,13 +189,18 @@ class ArrayDifference:
 
 @dataclass(frozen=True)
 class RankComparison:
-    """The arrays that both programs run on."""
+    """The arrays that both programs run on.
+
+    `undecided` marks the elements of outputs and gradients that last bits decide, which are not
+    compared; if there are any, neither are the running statistics.
+    """
 
     ranks: IRProgram
     params: Arrays
     inputs: Arrays
     cotangents: Arrays
     seed: int
+    undecided: Arrays = field(default_factory=dict[str, Array])
 
     def each(self, change: Callable[[Arrays], Arrays]) -> RankComparison:
         """The same with arrays changed by name, as into one rank's parts of them."""
@@ -248,8 +253,9 @@ class RankComparison:
         """Yield how far every output, statistic and gradient is from the run on one device."""
         outputs = [run.outputs for run in together]
         yield from self._differences("", alone.outputs, outputs, 0.0)
-        moved = [run.moved for run in together]
-        yield from self._differences("moved ", alone.moved, moved, 0.0)
+        if not self.undecided:
+            moved = [run.moved for run in together]
+            yield from self._differences("moved ", alone.moved, moved, 0.0)
         gradients = [run.gradients for run in together]
         faint = FAINT * global_norm(dict(self.cotangents))
         yield from self._differences("d", alone.gradients, gradients, faint)
@@ -272,14 +278,21 @@ class RankComparison:
     ) -> ArrayDifference:
         where, mesh = self.cuts.get(name, ()), self.ranks.mesh
         whole = gather_shards(parts, where, mesh)
-        error = error_of(whole.array, wanted, total)
+        error = self._error(said, whole.array, wanted, total)
         if whole.array.shape != wanted.shape or (
             whole.unlike is None and error <= probe.SAME_PROGRAM
         ):
             return ArrayDifference(said, error, whole.unlike or 0, whole.unlike)
         worst = furthest(parts, wanted, where, mesh)
         whole = gather_shards(parts, where, mesh, worst)
-        return ArrayDifference(said, error_of(whole.array, wanted, total), worst, whole.unlike)
+        error = self._error(said, whole.array, wanted, total)
+        return ArrayDifference(said, error, worst, whole.unlike)
+
+    def _error(self, said: str, found: Array, wanted: Array, total: float) -> float:
+        """How far the elements are off that last bits don't decide."""
+        if said in self.undecided and found.shape == wanted.shape:
+            found = np.where(self.undecided[said], wanted, found)
+        return error_of(found, wanted, total)
 
 
 def summarize_differences(

@@ -132,7 +132,7 @@ def test_results_on_another_route_are_named_and_not_wrong() -> None:
     others = [point.shake(number) for number in range(100, 110)]
     assert [point.compare(*each) for each in others] == [None] * 10
     assert "Y" in point.chances
-    assert point.is_by_chance
+    assert point.undecided["Y"].all()
     outputs, gradients = others[0]
     assert point.compare({"Y": outputs["Y"] + 10}, gradients)
 
@@ -161,7 +161,7 @@ def test_sums_of_short_numbers_are_the_same_in_any_order() -> None:
     assert np.array_equal(outputs["Y"], point.expected.outputs["Y"])
     assert point.compare({"Y": outputs["Y"] + (outputs["Y"] == 0)}, gradients)
     assert not point.chances
-    assert not point.is_by_chance
+    assert not point.undecided
 
 
 TOO_LARGE = {  # a formula, and the tensors that float16 has no numbers for
