@@ -185,10 +185,10 @@ def merging(rows: Array, columns: Array) -> Array:
     """An empty [.., N, S, D_h], in memory [.., S, N, D_h] as merged heads are."""
     D_h = columns.shape[-1]
     if rows.ndim == 2:
-        return torch.empty((rows.shape[0], D_h), dtype=rows.dtype, device=rows.device)
+        return torch.empty((rows.shape[0], D_h), dtype=columns.dtype, device=rows.device)
     *leading, N, S, _ = rows.shape
     shape = (*leading, S, N, D_h)
-    return torch.empty(shape, dtype=rows.dtype, device=rows.device).swapaxes(-2, -3)
+    return torch.empty(shape, dtype=columns.dtype, device=rows.device).swapaxes(-2, -3)
 
 
 # ---- routed experts -----------------------------------------------------------------------------

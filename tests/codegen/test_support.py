@@ -47,6 +47,14 @@ def test_a_shared_kernel_is_said_in_numpy() -> None:
     )
 
 
-def test_a_word_that_numpy_lacks_is_an_error() -> None:
-    with pytest.raises(KeyError, match="index_put"):
-        in_numpy("y = torch.index_put(x, i, v)")
+@pytest.mark.parametrize(
+    ("source", "word"),
+    [
+        ("y = torch.index_put(x, i, v)", "index_put"),
+        ("y = x.transpose(-1, -2)", "transpose"),  # takes all axes in NumPy
+        ("y = x.std(dim=-1)", "std"),  # divides by another number in NumPy
+    ],
+)
+def test_a_word_that_numpy_lacks_is_an_error(source: str, word: str) -> None:
+    with pytest.raises(KeyError, match=word):
+        in_numpy(source)

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from backends import with_kernels
+from codegen.kernels.cases import functions
 from numpy.typing import NDArray
 
 import xg
 from xg.ir.graph import Apply
 from xg.verify.reference.interpret import initial
+from xg_kernels.kernel_tables import TORCH_KERNELS
 
 Array = NDArray[Any]
 # More positions than two parts of a kernel have, so that some parts are at no end of the text.
@@ -178,3 +181,12 @@ def test_a_window_of_a_long_text_has_no_weight_for_each_pair(tmp_path: Path) -> 
         tracemalloc.stop()
     assert peaks[1] < 2.2 * peaks[0]
     assert peaks[1] < 4096 * 4096
+
+
+def test_its_result_has_the_type_of_the_values_as_that_of_attention() -> None:
+    kernels = functions(TORCH_KERNELS)
+    half, single = (torch.ones(2, 3, 5, 4, dtype=each) for each in (torch.bfloat16, torch.float32))
+    for q, v in ((half, single), (single, half)):
+        band, _ = kernels["local_attention"](q, q, v, None, 0.5, 2, 0)
+        whole, *_ = kernels["attention"](q, q, v, None, 0.5, "causal")
+        assert band.dtype == whole.dtype == v.dtype

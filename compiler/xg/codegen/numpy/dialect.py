@@ -34,6 +34,7 @@ SAME: Final = words(
     """
 )
 TORCH_FUNCTIONS: Final = {**{name: name for name in SAME}, "cat": "concatenate"}
+SAME_METHODS: Final = words("reshape sum swapaxes wait")
 TORCH_METHODS: Final = {"amax": "max", "mT": "swapaxes(-1, -2)"}
 TORCH_KEYWORDS: Final = {"dim": "axis", "keepdim": "keepdims"}
 
@@ -57,6 +58,11 @@ def in_numpy(source: str) -> str:
         match node:
             case ast.Attribute(value=ast.Name(id="torch"), attr=name) if name != "Tensor":
                 yield start(node), end(node), f"np.{TORCH_FUNCTIONS[name]}".encode()
+            case ast.Call(func=ast.Attribute(value=x, attr=name)) if (
+                name not in SAME_METHODS | TORCH_METHODS.keys() | {"numel", "to"}
+                and ast.unparse(x) != "torch"
+            ):
+                raise KeyError(name)
             case ast.Call(func=ast.Attribute(value=x, attr="to")):
                 # The brackets around `x`, if any, are between it and the dot.
                 yield text.index(b".to(", end(x)), end(node), b""
