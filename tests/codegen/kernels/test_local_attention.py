@@ -183,10 +183,9 @@ def test_a_window_of_a_long_text_has_no_weight_for_each_pair(tmp_path: Path) -> 
     assert peaks[1] < 4096 * 4096
 
 
-def test_its_result_has_the_type_of_the_values_as_that_of_attention() -> None:
+def test_its_result_has_the_type_of_the_values() -> None:
     kernels = functions(TORCH_KERNELS)
     half, single = (torch.ones(2, 3, 5, 4, dtype=each) for each in (torch.bfloat16, torch.float32))
     for q, v in ((half, single), (single, half)):
-        band, _ = kernels["local_attention"](q, q, v, None, 0.5, 2, 0)
-        whole, *_ = kernels["attention"](q, q, v, None, 0.5, "causal")
-        assert band.dtype == whole.dtype == v.dtype
+        y, _ = kernels["local_attention"](q, q, v, None, 0.5, 2, 0)
+        assert y.dtype == v.dtype
