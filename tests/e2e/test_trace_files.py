@@ -35,9 +35,9 @@ plan TP of FFN {
     ("text", "command", "shows", "files", "jumps"),
     [
         # From `X -> LN(γ, β) : H` to the label in its SVG.
-        (NORM, "build a.xg --only svg -o .", ">H</", 87, 2_700),
+        (NORM, "build a.xg -o a.svg", ">H</", 81, 1_310),
         # From `plan TP` to the all-reduce.
-        (TENSOR_PARALLEL, "show a.xg --plan TP --as ir", "all_reduce", 85, 3_400),
+        (TENSOR_PARALLEL, "show a.xg --plan TP --as ir", "all_reduce", 75, 2_350),
     ],
     ids=["label", "all-reduce"],
 )
