@@ -20,7 +20,7 @@ from website.documents import documents, staged
 from website.links import problems
 from website.navigation import ORPHAN, contents
 from website.playground.build import playground_files
-from xg.frontend.project.lookup import LIBRARY_FOLDERS
+from xg.frontend.project import LIBRARY_FOLDERS
 
 DIAGRAMS = "diagrams"
 FIGURES = "tests/figures/gallery"

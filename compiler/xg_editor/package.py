@@ -8,5 +8,5 @@ PACKAGE = Package(
     "xg_editor",
     "the language server: errors as you type, shapes, layout",
     commands={"lsp": "serve an editor: errors as you type, shapes under the cursor, formatting"},
-    probe="xg_editor.probe:probe",
+    probe="xg_editor.commands.lsp:probe",
 )

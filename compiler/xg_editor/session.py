@@ -25,8 +25,15 @@ from pygls.uris import to_fs_path
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Source, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.frontend.choices import Checked, CheckMemory, checked, typed_blocks
-from xg.frontend.project import KnownFiles, Reading, read_for_editor
-from xg.frontend.project.lookup import UnreadableFile, library, project_root, read
+from xg.frontend.project import (
+    KnownFiles,
+    Reading,
+    UnreadableFile,
+    library,
+    project_root,
+    read,
+    read_for_editor,
+)
 from xg.frontend.typed import TypedBlocks
 from xg.syntax.format import format
 from xg_editor.complete import Completion

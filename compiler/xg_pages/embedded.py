@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from xg.cli.arguments import parse_settings
 from xg.cli.outputs import Wanted, picture_of
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import View
 from xg.frontend.project import Project, parse_project, read_project
-from xg.frontend.setting_text import settings
 from xg.frontend.typed import Settings
 
 VIEWS: Final = ("forward", "backward", "overview")
@@ -43,7 +43,7 @@ OPTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "pass": _one_of(*VIEWS),
     "block": _check_name,
     "plan": _check_name,
-    "set": settings,
+    "set": parse_settings,
     "theme": _one_of(*THEMES),
     "title": flag,
     "legend": flag,

@@ -27,8 +27,7 @@ from threading import BoundedSemaphore, Condition, Lock, Thread
 from typing import Any, Final
 
 from xg.cli.arguments import settings_of
-from xg.cli.checking import errors, findings, summary
-from xg.cli.opening import Watched, open_project
+from xg.cli.opening import Watched, errors, findings, open_project, summary
 from xg.cli.outputs import OF_NOTHING
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
 from xg.diagnostics.lazy_dataclass import dataclass, replace

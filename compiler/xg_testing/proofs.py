@@ -13,18 +13,19 @@ from xg.cli.verification import by_default, gradient_lines, rank_lines
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import replace
 from xg.driver import compile_project
-from xg.frontend.examples.binding import bind
+from xg.frontend.examples import bind
 from xg.frontend.project import Project, read_project
 from xg.verify.claim_check import check_document
 from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks, select_proofs
 from xg_runtime.errors import FileError, XgRuntimeError
-from xg_testing.differences import Changes, changes
 from xg_testing.lockfile import (
     EMISSIONS,
     NAME,
     BlockLock,
+    Changes,
     Lock,
+    changes,
     lock_project,
     read_lock,
     write_lock,

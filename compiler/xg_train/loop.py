@@ -15,7 +15,7 @@ from threading import TIMEOUT_MAX
 from typing import Any, Final, cast
 
 from xg import __version__
-from xg.cli.backend_argument import where
+from xg.cli.arguments import where
 from xg.cli.computing import Ranks, is_on_mesh, is_process_of_many, place_module
 from xg.cli.console import Console
 from xg.codegen.backend import CPU, find

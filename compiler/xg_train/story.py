@@ -20,8 +20,7 @@ from xg.codegen.backend import backends
 from xg.cost.table import align_columns
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.terminal import counted
-from xg.frontend.project import Project, read_project
-from xg.frontend.project.lookup import library_file, library_files
+from xg.frontend.project import Project, library_file, library_files, read_project
 from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks
 from xg_runtime import files

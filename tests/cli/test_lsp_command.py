@@ -13,7 +13,7 @@ def test_without_pygls_it_says_what_to_install(xg: Xg, monkeypatch: pytest.Monke
     said = xg("lsp")
     assert said.code == 1
     assert said.err == "xg lsp needs the package pygls: pip install 'xg[lsp]'\n"
-    monkeypatch.setattr("xg_editor.probe.find_spec", absent)
+    monkeypatch.setattr("xg_editor.commands.lsp.find_spec", absent)
     doctor = xg("doctor")
     assert doctor.code == 0
     assert "pip install 'xg[lsp]'" in doctor.out

@@ -129,7 +129,7 @@ def test_the_doctor_finds_what_is_here(xg: Xg) -> None:
 
 
 def test_the_doctor_needs_no_library_of_an_extra(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("xg_editor.probe", "xg.codegen.backend"):
+    for module in ("xg_editor.commands.lsp", "xg.codegen.backend"):
         monkeypatch.setattr(f"{module}.find_spec", lambda name: None)  # pyright: ignore
     said = xg("doctor")
     assert said.code == 0

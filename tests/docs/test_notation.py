@@ -13,7 +13,7 @@ from xg.figures.formats.svg import svg
 from xg.figures.model.figure import THEMES, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.richtext import plain
 from xg.figures.views.notation import kind
-from xg.frontend.project.lookup import common_ops
+from xg.frontend.project import common_ops
 from xg.ir.op import Op, signature
 from xg.syntax.parse import parse
 

@@ -38,14 +38,14 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/codegen/backend.py", "exec"): "makes a module of code that was checked to be closed",
     ("xg/diagnostics/lazy_dataclass.py", "exec"): "makes methods from field names, as Python does",
     ("xg/figures/layout/engines.py", "subprocess"): "runs the layout engine",
-    ("xg/figures/draw/machine_fonts.py", "subprocess"): "asks fontconfig for the fonts",
+    ("xg/figures/draw/glyph.py", "subprocess"): "asks fontconfig for the fonts",
     (
         "xg_pages/server.py",
         "subprocess",
     ): "starts `xg build` for a served page",
     ("xg_pages/server.py", "http"): "answers on this machine, and sends and fetches nothing",
     ("xg_pages/server.py", "socket"): "names how a connection is shut, and opens none",
-    ("xg/cli/checking.py", "urllib"): "spells a path as an address, and fetches nothing",
+    ("xg/cli/opening.py", "urllib"): "spells a path as an address, and fetches nothing",
     (
         "xg_runtime/checkpoint/dcp.py",
         "pickle",

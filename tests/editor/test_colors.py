@@ -13,7 +13,7 @@ from editor.textmate import Piece, pieces
 from editors.textmate import PATTERNS, SCOPES, grammar, written
 
 from xg.diagnostics.diagnostic import Source
-from xg.frontend.project.lookup import library_files
+from xg.frontend.project import library_files
 from xg.syntax import ast
 from xg.syntax.ast import walk
 from xg.syntax.parse import parse

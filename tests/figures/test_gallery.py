@@ -16,8 +16,7 @@ from xg.cli.verification import by_default
 from xg.diagnostics.diagnostic import Source
 from xg.driver import BACKENDS
 from xg.frontend.choices import check_choices
-from xg.frontend.project import read_project
-from xg.frontend.project.lookup import library_files
+from xg.frontend.project import library_files, read_project
 from xg.syntax.format import format
 from xg.verify.gradient_proof import prove
 from xg_runtime import gradcheck

@@ -14,7 +14,7 @@ from PIL import Image
 
 import xg
 from xg.figures import Format, pictures, render
-from xg.figures.draw import font, machine_fonts
+from xg.figures.draw import font, glyph
 from xg.figures.model.figure import Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import plain
 
@@ -46,9 +46,9 @@ def font_file(letters: Mapping[str, str], *, is_restricted: bool = False) -> byt
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The only folder with fonts of this machine, which has no fontconfig."""
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(machine_fonts, "_FOLDERS", dict[str, tuple[str, ...]]())
-    monkeypatch.setattr(machine_fonts, "_USUAL_FOLDERS", (str(tmp_path),))
-    caches = (machine_fonts.find_faces, machine_fonts.font_files)
+    monkeypatch.setattr(glyph, "_FOLDERS", dict[str, tuple[str, ...]]())
+    monkeypatch.setattr(glyph, "_USUAL_FOLDERS", (str(tmp_path),))
+    caches = (glyph.find_faces, glyph.font_files)
     for cache in caches:
         cache.cache_clear()
     yield tmp_path
@@ -125,8 +125,8 @@ def test_a_broken_font_is_passed_over(folder: Path) -> None:
     (folder / "C.otf").mkdir()
     (folder / "D.ttf").write_bytes(b"")
     assert pictures(drawing("日"), ("png", "pdf")).warning
-    machine_fonts.font_files.cache_clear()
-    machine_fonts.find_faces.cache_clear()
+    glyph.font_files.cache_clear()
+    glyph.find_faces.cache_clear()
     (folder / "YGSans.ttf").write_bytes(whole)
     assert pictures(drawing("日"), ("png", "pdf")).warning == ""
 

@@ -14,7 +14,7 @@ from xg.diagnostics.diagnostic import Diagnostic, Source
 from xg.frontend.choices import Checked, CheckMemory, checked
 from xg.frontend.project import Project, read_for_editor
 from xg.ir.graph import Graph
-from xg.passes.shard.added_steps import AddedSteps
+from xg.passes.shard import AddedSteps
 from xg.passes.shard.axis_placement import BlockPlacer
 
 EDITS = 120 if THOROUGH else 60  # each costs a check without a memory

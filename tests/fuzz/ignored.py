@@ -16,7 +16,7 @@ from fuzz.operator_programs import operator_programs
 
 from xg.diagnostics.diagnostic import DiagnosticError, Span
 from xg.frontend.choices import checked, choices_to_meet
-from xg.frontend.examples.binding import bind
+from xg.frontend.examples import bind
 from xg.frontend.plan_in_choices import plans_of
 from xg.frontend.project import parse_project
 from xg.frontend.typed import type_project

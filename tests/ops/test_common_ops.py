@@ -14,7 +14,7 @@ import pytest
 
 import xg
 from xg.diagnostics.diagnostic import Source
-from xg.frontend.project.lookup import common_ops
+from xg.frontend.project import common_ops
 from xg.syntax.parse import parse
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from xg.figures.layout import run_engine
 from xg.figures.layout.engines import Engine, EngineError
 from xg.frontend.choices import CheckMemory, checked
 from xg.frontend.plan_in_choices import plans_of
-from xg.frontend.project import KnownFiles, Project, read_for_editor, read_project
-from xg.frontend.project.lookup import library_files
+from xg.frontend.project import KnownFiles, Project, library_files, read_for_editor, read_project
 from xg.passes.resolve.errors import NoBlock
 from xg.syntax.format import format
 from xg.syntax.spelling import ascii_name

@@ -18,7 +18,7 @@ from string import Template
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from xg import driver
-from xg.frontend.project.lookup import library, library_files
+from xg.frontend.project import library, library_files
 from xg_grammar.pygments_lexer import WORDS
 from xg_pages.explorer import explore
 

@@ -34,13 +34,13 @@ LEFT_OUT = {
     "xg_grammar": ("build", "parser.json", "xg.lark", "pygments"),
     "xg": ("__main__", "verify/"),
     "xg/cli": (
-        "backend_argument", "checking", "claims", "commands/", "compiling", "computing",
+        "claims", "commands/", "compiling", "computing",
         "input_arrays", "new_project/", "outputs", "plan_", "rank", "shell_scripts",
         "verification",
     ),
     "xg/codegen": ("jax/on_arrays",),
     "xg_editor": (
-        "commands/", "explain", "language_server", "navigation", "probe", "session",
+        "commands/", "explain", "language_server", "navigation", "session",
     ),
     "xg_pages": (
         "assets/kept", "assets/live", "commands/", "diff/", "embedded", "explain/",

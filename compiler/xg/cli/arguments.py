@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from xg.codegen.backend import CPU, backends, default
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend import setting_text
+from xg.packages import offers
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
@@ -193,7 +195,7 @@ class FileOrName(str):
 def setting(text: str) -> tuple[str, str | int]:
     """`D=64`, `norm=post`."""
     try:
-        return setting_text.setting(text)
+        return parse_setting(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
 
@@ -281,3 +283,67 @@ def limit_threads(wanted: int | None) -> None:
         os.environ.update(dict.fromkeys(_VARIABLES, str(wanted)))
     elif not any(name in os.environ for name in _VARIABLES):
         os.environ["OMP_NUM_THREADS"] = "1"
+
+
+# The kinds of files that are written for a diagram.
+
+
+Kind = str  # a form of figures, the page, or a backend
+KINDS: Final[tuple[Kind, ...]] = (
+    *("dot", "svg", "pdf", "png", "tex"),
+    *(("html",) if offers("explore") else ()),
+    *backends(),
+)
+OTHERS: Final = tuple(backends())[1:]  # beside the default, which every proof runs
+
+
+def add_backend(parser: ArgumentParser, *, device: bool = False) -> None:
+    """The backend to run, and where a command can say that the device."""
+    parser.add_argument(
+        "--backend",
+        choices=tuple(backends()),
+        default=default().name,
+        help=f"the library that computes; default: {default().name}",
+    )
+    if device:
+        runs = {each.name: each.runs.devices for each in backends().values()}
+        known = dict.fromkeys(device for devices in runs.values() for device in devices)
+        others = [name for name, devices in runs.items() if len(devices) > 1]
+        parser.add_argument(
+            "--device",
+            choices=tuple(known),
+            default=CPU,
+            help=f"where {' or '.join(others)} computes; cuda is a GPU; default: {CPU}",
+        )
+
+
+def where(options: Namespace) -> dict[str, str]:
+    """The device of a module on arrays, and the type of its products, where they are not usual."""
+    autocast = getattr(options, "autocast", None)
+    device = {"device": options.device} if options.device != CPU else {}
+    return device | ({"autocast": autocast} if autocast else {})
+
+
+# Settings as users write them: `D=64`, `norm=post`.
+
+
+def parse_settings(text: str) -> Settings:
+    """`D=64 norm=post`; the last one of a name counts. ValueError says what is wrong."""
+    return dict(map(parse_setting, shlex.split(text)))
+
+
+def parse_setting(text: str) -> tuple[str, str | int]:
+    """`D=64`, `norm=post`; ValueError says what is wrong."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise ValueError(f"{text!r} should be NAME=VALUE")
+    return ascii_name(name.strip()), _number(value.strip())
+
+
+def _number(text: str) -> str | int:
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit():
+        if len(digits) > 19:
+            raise ValueError(f"{text[:20]}… is too large")
+        return int(text)
+    return text

@@ -10,7 +10,7 @@ import numpy as np
 
 from xg.cost.table import align_columns, data_of
 from xg.diagnostics.terminal import printable
-from xg.frontend.examples.binding import Printed
+from xg.frontend.examples import Printed
 from xg.verify.claim_check import Array, CheckedDocument, Judged, Verdict
 from xg_runtime.gradcheck import Row
 

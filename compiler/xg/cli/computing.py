@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import xg_runtime.ranks as ranks
-from xg.cli.backend_argument import where
+from xg.cli.arguments import where
 from xg.cli.input_arrays import InputArrays
 from xg.codegen.backend import find, on_processes
 from xg.codegen.emit.module import variables
@@ -233,7 +233,7 @@ def place_module(
     kernels: bool,
     dtype: str | None = None,
 ) -> Module:
-    """The module of both passes; `where` is what `backend_argument.where` says."""
+    """The module of both passes; `where` is what `arguments.where` says."""
     code = program.load(backend, kernels=kernels)
     return cast(Module, find(backend).on_arrays(code, dtype, **where))
 

@@ -13,8 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from xg.cli.arguments import settings_of
-from xg.cli.backend_argument import KINDS, Kind
+from xg.cli.arguments import KINDS, Kind, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.cli.opening import open_project, watch

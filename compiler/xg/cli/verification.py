@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from xg.cli.arguments import settings_of
-from xg.cli.backend_argument import OTHERS
+from xg.cli.arguments import OTHERS, settings_of
 from xg.cli.claims import as_data, lines
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM

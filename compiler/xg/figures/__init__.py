@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.draw.machine_fonts import describe_lost
+from xg.figures.draw.glyph import describe_lost
 from xg.figures.draw.paint import node_boxes, paint, sheet, step_by_step
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.formats import dot_text

@@ -44,8 +44,7 @@ from xg.ir.content import Recent
 from xg.ir.graph import Graph, IRProgram
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import KnownMentions
-from xg.passes.resolve.mesh import unused_axes
-from xg.passes.resolve.units import link
+from xg.passes.resolve.units import link, unused_axes
 from xg.syntax import ast
 from xg.syntax.ast import only
 from xg.syntax.format import declaration
@@ -469,7 +468,7 @@ class _Checker:
         """Bind the examples of the file, or of one block, if nothing is wrong so far."""
         if self.has_errors or not self.project.main.examples:
             return
-        from xg.frontend.examples.binding import bind  # most files have no examples
+        from xg.frontend.examples import bind  # most files have no examples
 
         for example in self.project.main.examples:
             if block in (None, example.block.name):

@@ -14,14 +14,7 @@ from typing import Final, Literal
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend.examples.binding import (
-    BoundExample,
-    Claim,
-    ClaimTarget,
-    Numbers,
-    documents,
-    site_graph,
-)
+from xg.frontend.examples import BoundExample, Claim, ClaimTarget, Numbers, documents, site_graph
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.graph import Graph, Value

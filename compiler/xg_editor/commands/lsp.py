@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from importlib.metadata import version
 from importlib.util import find_spec
 
 from xg import __version__
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.diagnostics.lazy_dataclass import resting_collector
+from xg.packages import Finding
 
 EXAMPLE = "xg lsp --stdio"
 
@@ -48,3 +51,15 @@ def run(options: Namespace, console: Console) -> int:
     with resting_collector(), streams[0] as stdin, streams[1] as stdout:  # it collects in pauses
         server.start_io(stdin, stdout)
     return FINE if server.ended_well else PROBLEM
+
+
+# The line of `xg doctor` about editors.
+
+
+def probe() -> Iterator[Finding]:
+    """Whether `xg lsp` can serve an editor."""
+    if find_spec("pygls") is None:
+        fix = f"{MISSING}, for editors"
+        yield Finding("pygls", "not needed", "not installed: no xg lsp", fix)
+    else:
+        yield Finding("pygls", "ok", f"{version('pygls')}: xg lsp serves editors")

@@ -10,6 +10,7 @@ from xg.cli.arguments import (
     Diagram,
     FileOrName,
     Rule,
+    add_backend,
     add_choice,
     add_kernels,
     add_names,
@@ -17,8 +18,8 @@ from xg.cli.arguments import (
     amount,
     natural,
     positive,
+    where,
 )
-from xg.cli.backend_argument import add_backend, where
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.terminal import printable

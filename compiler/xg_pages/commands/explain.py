@@ -103,7 +103,7 @@ def _explain_error(code: str, console: Console) -> int:
 
 def _bound(project: Project, options: Namespace) -> Bound:
     """The numbers that are asked for; raises DiagnosticError, InputError."""
-    from xg.frontend.examples.binding import bind
+    from xg.frontend.examples import bind
     from xg_pages.explain.numbers import of_block, of_example
     from xg_runtime.errors import InputError
 

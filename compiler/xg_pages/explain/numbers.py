@@ -11,7 +11,7 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import compile_project
-from xg.frontend.examples.binding import BoundExample, Claim
+from xg.frontend.examples import BoundExample, Claim
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
 from xg.ir.body import topological

@@ -21,10 +21,12 @@ from xg_torch.importing.names import (
     TakenNames,
     edge_name,
     identifier,
+    node_text,
     of_distances,
     parameter_name,
+    source_text,
+    spreads_in_front,
 )
-from xg_torch.importing.node_spelling import node_text, source_text, spreads_in_front
 from xg_torch.importing.views import (
     Dims,
     Model,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from xg.cli.arguments import (
     Effect,
     Rule,
+    add_backend,
     add_file,
     add_kernels,
     add_ranks,
@@ -20,7 +21,6 @@ from xg.cli.arguments import (
     on_processes,
     positive,
 )
-from xg.cli.backend_argument import add_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, INTERRUPTED
 from xg.codegen.backend import on_processes as process_backend

@@ -6,7 +6,7 @@ import pytest
 from editor.meaning.places import declared, line_of
 
 from xg.diagnostics.diagnostic import Source
-from xg.frontend.project.lookup import library_files
+from xg.frontend.project import library_files
 from xg.syntax.parse import parse, parse_partly
 from xg_editor.navigation import outline, trail
 

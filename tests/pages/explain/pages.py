@@ -5,7 +5,7 @@ from pathlib import Path
 
 from library import shipped
 
-from xg.frontend.examples.binding import documents
+from xg.frontend.examples import documents
 from xg.frontend.project import Project, parse_project, read_project
 from xg_pages.explain.html import compose
 from xg_pages.explain.numbers import of_block, of_example

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from library import shipped
 
-from xg.frontend.examples.binding import bind
+from xg.frontend.examples import bind
 from xg.frontend.project import parse_project, read_project
 from xg_pages.explain.html import compose, html, markdown
 from xg_pages.explain.numbers import of_block, of_example

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from xg.frontend.examples.binding import BoundExample, documents
+from xg.frontend.examples import BoundExample, documents
 from xg.frontend.project import parse_project, read_project
 from xg.syntax import ast
 from xg.verify.claim_check import Judged, judge

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from verify.examples.sources import CAT_SLEEPS, examples
 
-from xg.frontend.examples.binding import BoundExample, bind, documents
+from xg.frontend.examples import BoundExample, bind, documents
 from xg.frontend.project import parse_project, read_project
 from xg.verify.claim_check import Array, Judged, Recomputation, checked, judge
 

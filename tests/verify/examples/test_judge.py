@@ -7,7 +7,7 @@ import pytest
 from verify.examples.sources import GIVEN, NET, document, judged
 
 from xg import ops
-from xg.frontend.examples.binding import last_digit
+from xg.frontend.examples import last_digit
 from xg.frontend.project import parse_project
 from xg.ir.prim import Expr
 from xg.verify.claim_check import NUDGES_AT_MOST, CheckedDocument, Recomputation, checked

@@ -7,7 +7,7 @@ import pytest
 from tests.verify.examples.sources import NET
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.examples.binding import NUMBERS_AT_MOST, BoundExample, documents
+from xg.frontend.examples import NUMBERS_AT_MOST, BoundExample, documents
 from xg.frontend.project import read_project
 from xg.verify.claim_check import judge
 from xg_runtime.arrays import write

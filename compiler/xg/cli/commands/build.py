@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.cli.arguments import (
+    KINDS,
     OneOrMore,
     Rule,
     add_files,
@@ -15,7 +16,6 @@ from xg.cli.arguments import (
     length,
     natural,
 )
-from xg.cli.backend_argument import KINDS
 from xg.cli.console import Console
 from xg.codegen.backend import backends
 

@@ -45,7 +45,7 @@ RULES: Final = (
 
 def run(options: Namespace, console: Console) -> int:
     """Check every file, and continue after one with errors."""
-    from xg.cli.checking import FORMATS, diagnostics_of, errors, summary
+    from xg.cli.opening import FORMATS, diagnostics_of, errors, summary
 
     all_diagnostics: list[Diagnostic] = []
     for file in options.files:

@@ -8,7 +8,7 @@ from xg.cli import shell_scripts as scripts
 from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.cli.shell_scripts import all_commands
-from xg.frontend.project.lookup import library_files
+from xg.frontend.project import library_files
 
 EXAMPLE = "xg completion bash"
 

@@ -13,7 +13,7 @@ from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
 from xg.codegen.backend import Backend, backends
 from xg.cost.table import Column, Table
-from xg.frontend.project.lookup import library_files
+from xg.frontend.project import library_files
 from xg.packages import Finding, load, packages
 
 EXAMPLE = "xg doctor"

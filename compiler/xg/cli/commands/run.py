@@ -8,6 +8,7 @@ from typing import Final
 
 from xg.cli.arguments import (
     Rule,
+    add_backend,
     add_file,
     add_kernels,
     add_names,
@@ -17,7 +18,6 @@ from xg.cli.arguments import (
     natural,
     on_processes,
 )
-from xg.cli.backend_argument import add_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.codegen.backend import backends, default, find

@@ -70,7 +70,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def _shipped_diagrams() -> Iterator[str]:
     """The names of the shipped diagrams."""
-    from xg.frontend.project.lookup import library_files  # the help alone needs it
+    from xg.frontend.project import library_files  # the help alone needs it
 
     yield "\nshipped diagrams:"
     names = ", ".join(file.stem for file in library_files())

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Final
 
 from xg.cli.arguments import (
+    OTHERS,
     OneOrMore,
     Rule,
     add_files,
@@ -14,7 +15,6 @@ from xg.cli.arguments import (
     natural,
     on_processes,
 )
-from xg.cli.backend_argument import OTHERS
 from xg.cli.console import Console
 
 EXAMPLE = "xg verify mha"

@@ -19,8 +19,15 @@ from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
 from xg.figures.draw.font import ASCENT, CAP_HEIGHT, DESCENT, Face, TextSpan, line_bounds
-from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
-from xg.figures.draw.machine_fonts import REPLACEMENT, find_faces, missing_characters
+from xg.figures.draw.glyph import (
+    REPLACEMENT,
+    Display,
+    DrawnShape,
+    DrawnText,
+    Element,
+    find_faces,
+    missing_characters,
+)
 from xg.figures.formats.svg import number
 from xg.figures.model.figure import Box, Color, DrawnPath, Theme
 

@@ -15,9 +15,12 @@ from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.draw import font
 from xg.figures.draw.font import TextSpan
-from xg.figures.draw.glyph import Display, DrawnShape, DrawnText, Element
-from xg.figures.draw.machine_fonts import (
+from xg.figures.draw.glyph import (
     REPLACEMENT,
+    Display,
+    DrawnShape,
+    DrawnText,
+    Element,
     find_faces,
     lost_characters,
     missing_characters,

@@ -1,4 +1,4 @@
-"""Bind an example to a program: read its numbers, look up its names, check its shapes."""
+"""Executable documents: the numbers that an example prints, checked by computing them again."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
     from xg_runtime.module import Array
+
+
+# Bind an example to a program: read its numbers, look up its names, check its shapes.
+
 
 _CONSTANT: Final = ExpressionReader(frozenset(), frozenset(), {})
 _DECIMAL: Final = re.compile(r"\d*\.?(?P<decimals>\d*)(?:[eE](?P<power>[+-]?\d+))?")
