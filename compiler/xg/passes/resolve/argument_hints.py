@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from xg.diagnostics.terminal import similar
 from xg.ir.op import Op
@@ -289,24 +289,3 @@ def _to_state(place: Beside, block: ast.Block, argument: ast.Argument) -> str:
     start = f"{greek_name(free[0])}={argument.value.span.text}"
     over = f" {place.use.over.span.text}" if place.use.over else ""
     return f"set the start of a state in the call: write `{_with(place, argument, start)}{over}`"
-
-
-# Refusals and helps for arguments in the wrong place; imported only where a text has one.
-#
-# Without errors no text needs the modules behind it, and starting is most of the time of a command.
-
-
-class Helps(NamedTuple):
-    """The refusals and helps of arguments, by what they are for."""
-
-    refuse_none: Callable[[Beside], None]
-    refuse_option: Callable[[Beside, Sequence[Word], Own, ast.Expr | None], None]
-    to_operator: Callable[[Beside, Op, ast.Argument], str]
-    other_argument: Callable[[Beside, Op, ast.Argument], str]
-    to_block: Callable[[Beside, LocatedBlock, ast.Argument], str]
-    instead_of_tensor: Callable[[Beside, Op, Own, ast.Expr], tuple[str, ...]]
-
-
-HELPS: Final = Helps(
-    refuse_none, refuse_option, to_operator, other_argument, to_block, instead_of_tensor
-)

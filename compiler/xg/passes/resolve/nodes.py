@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import replace
@@ -13,6 +13,7 @@ from xg.ir.op import Brackets, Op
 from xg.ir.tensor import Shape
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.ops.grad import gradient
+from xg.passes.resolve import argument_hints
 from xg.passes.resolve.errors import (
     BadArgument,
     BadBrackets,
@@ -42,10 +43,6 @@ from xg.passes.resolve.statements import given_start
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
-
-if TYPE_CHECKING:
-    from xg.passes.resolve.argument_hints import Helps
-
 
 # Brackets behind a node: refused where the node would not read them.
 
@@ -168,13 +165,13 @@ def _own_arguments(place: Beside, op: Op) -> dict[str, ast.Expr]:
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
 
     def elsewhere(argument: ast.Argument) -> str:
-        return _helps().to_operator(place, op, argument)
+        return argument_hints.to_operator(place, op, argument)
 
     def named(argument: ast.Argument) -> str:
-        return _helps().other_argument(place, op, argument)
+        return argument_hints.other_argument(place, op, argument)
 
     if any(argument.value.span.text == "None" for argument in use.arguments):
-        _helps().refuse_none(place)
+        argument_hints.refuse_none(place)
     return _match_arguments(use, [own.name for own in op.own], words, elsewhere, named)
 
 
@@ -211,23 +208,17 @@ def _match_arguments(
     return matched
 
 
-def _helps() -> Helps:
-    from xg.passes.resolve.argument_hints import HELPS  # for errors alone
-
-    return HELPS
-
-
 def _refuse_option(place: Beside, words: Sequence[Word], own: Own, expr: ast.Expr | None) -> None:
     """Refuse an option in the place of a number or a tensor."""
     if isinstance(expr, ast.Path) and place.scope.option(expr.span.text):
-        _helps().refuse_option(place, words, own, expr)
+        argument_hints.refuse_option(place, words, own, expr)
 
 
 def _tensor(place: Beside, op: Op, own: Tensor, expr: ast.Expr) -> Value:
     value = place.scope.path(expr) if isinstance(expr, ast.Path) else None
     if value is not None and value.role == "param":
         return value
-    use, help = place.use, _helps().instead_of_tensor(place, op, own, expr)
+    use, help = place.use, argument_hints.instead_of_tensor(place, op, own, expr)
     if value is None:
         what = f"{own.name} of {use.operator.name} is a parameter"
         raise Refused(BadArgument(expr.span, what, help))
@@ -318,7 +309,7 @@ def block_arguments(
     listed = {word.name: name for name, own in formals.items() for word in own.words}
 
     def elsewhere(argument: ast.Argument) -> str:
-        return _helps().to_block(called, located, argument)
+        return argument_hints.to_block(called, located, argument)
 
     expressions = _match_arguments(trimmed, tuple(formals), listed, elsewhere, elsewhere)
     choosing = [Word(name, tuple(w.name for w in own.words)) for name, own in formals.items()]
