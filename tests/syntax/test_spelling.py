@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from syntax.parsed import mistakes
 
+from xg.diagnostics.diagnostic import Source
+from xg.syntax.parse import parse_partly
 from xg.syntax.spelling import FOREIGN, GREEK, SPELLED_OUT, ascii_name, greek_name
 from xg_grammar import literals, patterns
 
@@ -56,3 +58,15 @@ def test_a_foreign_sign_is_explained(sign: str) -> None:
 def test_a_sign_of_the_language_is_not_foreign(sign: str) -> None:
     assert sign not in FOREIGN
     assert "XG0104" not in {code for code, _, _ in mistakes(f"dim A = 1 {sign} 2")}
+
+
+def test_a_letter_that_looks_latin_is_one_error_whose_fix_spells_all_of_them() -> None:
+    text = "block F(x [B]) -> Y [B] {\n    x -> tanh : α\n    α -> *<-α : ν\n    ν -> tanh : Y\n}\n"
+    parsed = parse_partly(Source("net.xg", text))
+    assert [each.labels[0].span.text for each in parsed.diagnostics] == ["α", "ν"]
+    edits = [edit for each in parsed.diagnostics for fix in each.fixes for edit in fix.edits]
+    for span, spelled in sorted(edits, key=lambda edit: -edit[0].start):
+        text = text[: span.start] + spelled + text[span.end :]
+    assert text.count("alpha") == 3
+    assert text.count("nu") == 2
+    assert not parse_partly(Source("net.xg", text)).diagnostics

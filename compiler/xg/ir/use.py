@@ -349,8 +349,12 @@ class Use:
             kept = [next((i for i in rest if shape[i] == dim), None) for dim in target or ()]
             fits = target is not None and None not in kept
             gone = [i for i in range(len(shape)) if i not in kept] if fits else []
-            named = ", ".join(self.axis(shape, i) for i in gone or range(len(shape))[-1:])
-            help = (f"name them: {glyph}[{named}]",) if named else ()
+            named = ", ".join(self.axis(shape, i) for i in gone)
+            each = [f"{glyph}[{self.axis(shape, i)}]" for i in range(len(shape))]
+            help = (f"name them: {glyph}[{named}]",) if gone else ()
+            if not gone and each:  # which of them only the author knows
+                listed = filter(None, (", ".join(each[:-1]), each[-1]))
+                help = (f"name them: {' or '.join(listed)}",)
             raise Misuse(f"{glyph} does not know over which axes", help=help)
         return self.named_axes()
 

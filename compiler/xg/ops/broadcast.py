@@ -19,9 +19,11 @@ def configure(use: Use) -> Attrs:
     if use.axes is None:
         shape = use.target or use.peer
         if shape is None:
+            names = {str(use.sizes.fold(dim)) for dim in type_.shape}
+            new = next(name for name in ("B", "S", "N") if name not in names)
             raise Misuse(
                 f"BC does not know where to repeat {use.spell(type_.shape)} to",
-                help=("give its edge a shape, or name the new axes: BC[B, S](…)",),
+                help=(f"give its edge a shape, or name only the axes to add, as BC[{new}](…)",),
             )
         return _attrs(type_.shape, shape, _fit(use, type_.shape, shape), shape)
     if use.axes.target is None:

@@ -150,6 +150,7 @@ class ForeignLetters(ProblemAt):
     """Letters that names do not have."""
 
     code = "XG0105"
+    later: tuple[Span, ...] = ()  # other places of the same letters, for the fix
 
     def diagnostic(self) -> Diagnostic:
         """Say what to write instead where that is known."""
@@ -168,7 +169,10 @@ class ForeignLetters(ProblemAt):
     def fixes(self) -> tuple[Fix, ...]:
         """Write it as the language does."""
         spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in self.span.text)
-        return (Fix.replace(self.span, spelled),) if self.span.text[0] in SPELLED_OUT else ()
+        if self.span.text[0] not in SPELLED_OUT:
+            return ()
+        title = Fix.replace(self.span, spelled).title
+        return (Fix(title, tuple((place, spelled) for place in (self.span, *self.later))),)
 
 
 class UnclosedText(ProblemAt):

@@ -45,7 +45,7 @@ OPERATORS: Final = {
     "relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "swish": "SiLU", "softmax": "S",
     "layernorm": "LN", "layer_norm": "LN", "dropout": "DO", "transpose": "T",
 }  # fmt: skip
-_FUNCTIONS: Final = ("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "abs", "max", "min")
+FUNCTIONS: Final = ("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "abs", "max", "min")
 
 
 class _Untranslated(Exception):
@@ -255,7 +255,7 @@ def _names(node: ast.AST) -> Iterator[str | None]:
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow()):
             yield from _names(left)
             yield from _names(node.right)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
             for each in args:
                 yield from _names(each)
         case ast.Call(func=ast.Name(id="sum" | "mean"), args=[each], keywords=[]):

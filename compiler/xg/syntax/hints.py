@@ -16,6 +16,7 @@ from xg.diagnostics.terminal import SLIP, similar
 from xg.syntax import errors
 from xg.syntax.error_token import Repair, Stop
 from xg.syntax.formulas import (
+    FUNCTIONS,
     SOURCES,
     as_chain,
     as_expression,
@@ -323,6 +324,9 @@ HINTS: Final = (
     Hint("chain", "x -> Cell over reversed(B) : y",
          r"\bover ‸(?:reversed|-) \(? <axis>|‸reversed over <other>",
          _BACKWARDS, "over {axis}{other} reversed"),
+    Hint("chain", "x -> Cell as back over B reversed : y",
+         r"\bas (?P<name>\w+) ‸over <axis>(?P<reversed> reversed\b)?",
+         "the name of a call comes after its axis", "over {axis}{reversed} as {name}"),
     Hint("chain", "x -> LN if norm = pre else BN : y", r"<node> if\b.* ‸else <other>",
          "an `if` has no `else`: choose between two nodes with an option",
          "option either = {node} | {other}` and `-> either"),
@@ -676,13 +680,13 @@ def infix_in_chain(stop: Stop) -> Repair | None:
         rest = whole[formula.end() :] if formula else ""
         help = _write_chain(stop, formula[0].strip() if formula else "", f"{{}} {rest or ': NAME'}")
         return Repair(errors.InfixInChain(stop.here, (help,)))
-    operand = re.match(r"\w+(?:\([^()]*\))?", behind)
+    operand = re.match(r"(?:<[-=]\s*)?(\w+(?:\([^()]*\))?)", behind)
     return Repair(errors.InfixInChain(stop.here, (_after_a_chain(stop, front, operand),)))
 
 
 def _after_a_chain(stop: Stop, front: str, operand: re.Match[str] | None) -> str:
     """`x -> f + y`."""
-    named = operand[0] if operand else "…"
+    named = operand[1] if operand else "…"
     if stop.sign in "•@*⊙/^" and (attached := re.search(r"(<[-=]\s*)(\w+)$", front)):
         written = front[: attached.start(2)] + "({})"  # these bind tighter than the sum before
         return _write_chain(stop, f"{attached[2]} {stop.sign} {named}", written)
@@ -710,14 +714,18 @@ def _repeated(stop: Stop, operand: str) -> str:
 
 def _sign_as_node(stop: Stop, front: str, behind: str) -> Repair | None:
     """`-> -<-z` and `-> /2`: a sign that is no operator; a number divides by scale."""
-    operand = re.match(r"(?:<-)?\s*(\w[\w.]*)", behind)
+    operand = re.match(r"(?:<-)?\s*(\w[\w.]*)(\((\w+)\))?", behind)
     if operand is None or stop.sign not in ("-", "/"):
         return None
-    head = front.removesuffix("->").strip()
-    used = f"{head if head.isidentifier() else ''} -> f<-{operand[1]}".strip()
+    head, given, taken = front.removesuffix("->").strip(), operand[1], "y"
+    if operand[2] and given in FUNCTIONS:  # a function of formulas is no node: the op calls it
+        given, taken = operand[3], f"{given}(y)"
+    elif operand[2]:
+        given += operand[2]
+    used = f"{head if head.isidentifier() else ''} -> f<-{given}".strip()
     helps = (
-        f"define it: `op f(x, y) = x {stop.sign} y`, and write `{used}`",
-        f"for a single number y, the op is `op f(x [..], y []) = x {stop.sign} y`",
+        f"define it: `op f(x, y) = x {stop.sign} {taken}`, and write `{used}`",
+        f"for a single number y, the op is `op f(x [..], y []) = x {stop.sign} {taken}`",
     )
     if operand[1][0].isdigit():
         scale = f"1/{operand[1]}" if stop.sign == "/" else f"-{operand[1]}"

@@ -96,7 +96,8 @@ def _can_repair(reader: Reader, stop: Stop, finding: Repair) -> bool:
 
 def _give_up(reader: Reader, tokens: list[Token], stop: Stop, index: int, depth: int) -> int:
     """Give up the statement around `index`; returns where to continue."""
-    if stop.token.type == "$END" or (stop.token.type in ITEM_WORDS and stop.begins_line):
+    begins_item = stop.token.type in ITEM_WORDS and stop.begins_line
+    if stop.token.type == "$END" or (begins_item and not _is_op_in_body(stop)):
         if any(map(reader.awaits, _BODIES)):
             return _close(reader, tokens, stop, index)
         reader.unwind(["item"])
@@ -195,6 +196,24 @@ def find(stop: Stop) -> Repair:
 def _in_body(reader: Reader) -> bool:
     """Whether a block, a plan or an example is open."""
     return reader.awaits("statement") or reader.awaits("placement") or reader.awaits("claim")
+
+
+def _op_in_body(stop: Stop) -> Repair | None:
+    """Explain an `op` inside a block: it is indented, so the block goes on after it."""
+    if not _is_op_in_body(stop):
+        return None
+    start = stop.token.start
+    line = stop.source.text[start:].partition("\n")[0].strip()
+    reason = "an `op` belongs to the file: move this line above its block"
+    return Repair(errors.ForeignForm(stop.here, reason, line))
+
+
+def _is_op_in_body(stop: Stop) -> bool:
+    start = stop.token.start
+    indent = stop.source.text[stop.source.text.rfind("\n", 0, start) + 1 : start]
+    return bool(
+        stop.token.type == "OP" and stop.begins_line and indent and stop.brace
+    ) and stop.reader.awaits("statement")
 
 
 def _unclosed_block(stop: Stop) -> Repair | None:
@@ -436,6 +455,7 @@ def _beside_a_file(stop: Stop) -> Repair | None:
 
 
 _RULES: tuple[Callable[[Stop], Repair | None], ...] = (
+    _op_in_body,
     _unclosed_block,
     _colon_before_shape,
     _named_by_a_word,

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import lark
 
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, DiagnosticError, Problem, Source, Span
+from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.limits import Nesting, SourceBytes
 from xg.syntax.errors import (
     ForbiddenCharacter,
@@ -28,6 +29,7 @@ from xg.syntax.spelling import (
     FOREIGN,
     QUOTED,
     REPHRASED,
+    SPELLED_OUT,
     TURNED,
     Meant,
     division_at,
@@ -127,7 +129,7 @@ def _scan(source: Source, begin: int, result: Tokens) -> int | None:
             return start + 2
         else:
             problem, kind = _repair_text(Span(source, *match.span()), kind)
-            result.problems.append(problem)
+            _add_problem(result.problems, problem)
             if kind == "NAME" and tokens and tokens[-1].type == "NAME" and tokens[-1].end == start:
                 start = tokens[-1].start
                 text = tokens.pop() + text
@@ -136,6 +138,20 @@ def _scan(source: Source, begin: int, result: Tokens) -> int | None:
         elif kind:
             tokens.append(Token(kind, text, start))
     return None
+
+
+PLACES_AT_MOST: Final = 200  # of one letter, which a fix replaces
+
+
+def _add_problem(problems: list[Problem], problem: Problem) -> None:
+    """Add a problem; Greek letters that were reported before only add a place to it."""
+    if isinstance(problem, ForeignLetters) and problem.span.text[0] in SPELLED_OUT:
+        for index, other in enumerate(problems[:MISTAKES_AT_MOST]):
+            if isinstance(other, ForeignLetters) and other.span.text == problem.span.text:
+                if len(other.later) < PLACES_AT_MOST:
+                    problems[index] = replace(other, later=(*other.later, problem.span))
+                return
+    problems.append(problem)
 
 
 def _division(source: Source, start: int, result: Tokens) -> Meant | None:

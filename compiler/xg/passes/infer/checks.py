@@ -9,7 +9,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import Problem, Span
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import Beyond
-from xg.ir.dim import Dim, DimError, number
+from xg.ir.dim import ZERO, Dim, DimError, number
 from xg.ir.errors import no_size
 from xg.ir.graph import Apply, Call, Graph, Value, meant_axis
 from xg.ir.tensor import Shape, Sizes, TensorType, spell_shape
@@ -281,9 +281,28 @@ def _problem(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> 
     help = "" if wrong.expected.range else f"declare the range of an output: {actual}"
     if wrong.expected.shape != found.shape:
         names = [str(sizes.fold(dim)) for dim in found.shape]
-        help = _over(callees, graph, wrong) or _last(graph, wrong)
+        help = _over(callees, graph, wrong) or _last(graph, wrong) or _joined(graph, wrong)
         help = help or advice(found.shape, wrong.expected.shape, names)
     return LabelMismatch(wrong.span, written, actual, help)
+
+
+def _joined(graph: Graph, wrong: _WrongLabel) -> str:
+    """Along which axis C gives the shape of its label, where its brackets name another."""
+    step = next((step for step in graph.steps if wrong.value in step.outputs), None)
+    if not isinstance(step, Apply) or step.op.name != "concat":
+        return ""
+    first, wanted = graph.types[step.inputs[0]].shape, wrong.expected.shape
+    if len(first) != len(wanted):
+        return ""
+    for place, (dim, length) in enumerate(zip(first, wanted, strict=True)):
+        parts = [graph.types[value].shape for value in step.inputs]
+        rests = {(*shape[:place], length, *shape[place + 1 :]) for shape in parts}
+        put = sum((shape[place] for shape in parts), ZERO)
+        if dim != length and rests == {wanted} and put == length:
+            axis = graph.sizes.fold(dim).name
+            own = axis if axis and first.count(dim) == 1 else str(place - len(first))
+            return f"write C[{own}], or C alone, whose label says along which axis"
+    return ""
 
 
 def _last(graph: Graph, wrong: _WrongLabel) -> str:

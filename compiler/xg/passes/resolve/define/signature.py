@@ -10,6 +10,7 @@ size.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
@@ -341,6 +342,9 @@ class DefinedSignature:
             own = f"`{has.name} [.., {', '.join(behind)}]` and `{lacks}`"
             own = own if few else f"`{has.name} [..]` and `{lacks.name} []`"
             return (f"`..` is the same axes in every operand: name those of {has.name}, {own}",)
+        if few and Counter(earlier) == Counter(length):
+            orders = f"{first.name} is {spell(earlier)} and {slot.name} {spell(length)}"
+            return (f"`..` has one order in every operand, but {orders}: reorder one, with T",)
         meant = f"`{slot.name} [{named or 'D'}]`"
         if first.is_listed and first.axes == slot.axes and not length:
             meant = f"`{first.name} [{', '.join(first.axes)}], {slot.name} [{named or 'D'}]`"
