@@ -350,7 +350,7 @@ class Use:
             fits = target is not None and None not in kept
             gone = [i for i in range(len(shape)) if i not in kept] if fits else []
             named = ", ".join(self.axis(shape, i) for i in gone)
-            each = [f"{glyph}[{self.axis(shape, i)}]" for i in range(len(shape))]
+            each = [f"{glyph}[{self.axis(shape, i)}]" for i in reversed(range(len(shape)))]
             help = (f"name them: {glyph}[{named}]",) if gone else ()
             if not gone and each:  # which of them only the author knows
                 listed = filter(None, (", ".join(each[:-1]), each[-1]))
