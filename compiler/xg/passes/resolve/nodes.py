@@ -13,7 +13,7 @@ from xg.ir.op import Brackets, Op
 from xg.ir.tensor import Shape
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.ops.grad import gradient
-from xg.passes.resolve import argument_hints
+from xg.passes.resolve import hints
 from xg.passes.resolve.errors import (
     BadArgument,
     BadBrackets,
@@ -165,13 +165,13 @@ def _own_arguments(place: Beside, op: Op) -> dict[str, ast.Expr]:
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
 
     def elsewhere(argument: ast.Argument) -> str:
-        return argument_hints.to_operator(place, op, argument)
+        return hints.to_operator(place, op, argument)
 
     def named(argument: ast.Argument) -> str:
-        return argument_hints.other_argument(place, op, argument)
+        return hints.other_argument(place, op, argument)
 
     if any(argument.value.span.text == "None" for argument in use.arguments):
-        argument_hints.refuse_none(place)
+        hints.refuse_none(place)
     return _match_arguments(use, [own.name for own in op.own], words, elsewhere, named)
 
 
@@ -211,14 +211,14 @@ def _match_arguments(
 def _refuse_option(place: Beside, words: Sequence[Word], own: Own, expr: ast.Expr | None) -> None:
     """Refuse an option in the place of a number or a tensor."""
     if isinstance(expr, ast.Path) and place.scope.option(expr.span.text):
-        argument_hints.refuse_option(place, words, own, expr)
+        hints.refuse_option(place, words, own, expr)
 
 
 def _tensor(place: Beside, op: Op, own: Tensor, expr: ast.Expr) -> Value:
     value = place.scope.path(expr) if isinstance(expr, ast.Path) else None
     if value is not None and value.role == "param":
         return value
-    use, help = place.use, argument_hints.instead_of_tensor(place, op, own, expr)
+    use, help = place.use, hints.instead_of_tensor(place, op, own, expr)
     if value is None:
         what = f"{own.name} of {use.operator.name} is a parameter"
         raise Refused(BadArgument(expr.span, what, help))
@@ -309,7 +309,7 @@ def block_arguments(
     listed = {word.name: name for name, own in formals.items() for word in own.words}
 
     def elsewhere(argument: ast.Argument) -> str:
-        return argument_hints.to_block(called, located, argument)
+        return hints.to_block(called, located, argument)
 
     expressions = _match_arguments(trimmed, tuple(formals), listed, elsewhere, elsewhere)
     choosing = [Word(name, tuple(w.name for w in own.words)) for name, own in formals.items()]
