@@ -49,36 +49,29 @@ def in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compute)
     def wide(*given: Any, **words: Any) -> Any:
-        kinds = [kind for arrays in given for kind in float_types(arrays)]
-        single = np.dtype(np.float32)
-        half = kinds[0] if kinds else single
+        dicts = [each for each in given if isinstance(each, dict)]
+        kinds = [x.dtype for each in dicts for x in each.values() if is_float(x)]
+        half = kinds[0] if kinds else np.dtype(np.float32)
         if half.itemsize != 2 or kinds != [half] * len(kinds):
             return compute(*given, **words)
-        results = compute(*[converted(each, half, single) for each in given], **words)
+        results = compute(*[with_floats(each, np.float32) for each in given], **words)
         if isinstance(results, dict):
-            return converted(results, single, half)
-        return tuple([converted(each, single, half) for each in results])
+            return with_floats(results, half)
+        return tuple([with_floats(each, half) for each in results])
 
     return wide
 
 
-def float_types(arrays: Any) -> list[DType]:
-    """The types of all floats among arrays by their names."""
-    each = arrays.values() if isinstance(arrays, dict) else []
-    kinds = [x.dtype for x in each if isinstance(x, np.ndarray | np.generic)]
-    return [kind for kind in kinds if kind.kind not in "iub"]
+def is_float(x: Any) -> bool:
+    """Whether it is an array or a number of a type of floats."""
+    return isinstance(x, np.ndarray | np.generic) and x.dtype.kind not in "iub"
 
 
-def converted(arrays: Any, kind: DType, to: DType) -> Any:
-    """Arrays by their names, those of one type in another; anything else as it is."""
+def with_floats(arrays: Any, kind: DType) -> Any:
+    """Convert the floats among arrays by name to a type; leave anything else as it is."""
     if not isinstance(arrays, dict):
         return arrays
-    return {n: x.astype(to) if has_type(x, kind) else x for n, x in arrays.items()}
-
-
-def has_type(x: Any, kind: DType) -> bool:
-    """Whether it is an array or a number of a type."""
-    return isinstance(x, np.ndarray | np.generic) and x.dtype == kind
+    return {n: x.astype(kind) if is_float(x) else x for n, x in arrays.items()}
 
 
 def check_floats(
@@ -286,7 +279,7 @@ def keep_mask(x: Array, p: float, seed: int | None, place: str) -> Array | None:
     """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = random_words(random_key(seed, place), x.size)
+    drawn = words_at(random_key(seed, place), np.arange(x.size, dtype=np.uint64))
     return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(x.shape)
 
 
@@ -322,7 +315,8 @@ def check_float(dtype: DType) -> None:
 
 def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
-    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
+    index = np.arange(math.prod(shape), dtype=np.uint64)
+    drawn = words_at(random_key(seed, place), index)
     centered = np.full(drawn.shape, -2 * 65535, np.int64)
     for lane in range(4):
         centered += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
@@ -337,7 +331,8 @@ def uniform(
     high: float,
 ) -> Array:
     """Numbers from `low` on and below `high`, in 2²⁴ equal steps."""
-    words = random_words(random_key(seed, place), int(np.prod(shape)))
+    index = np.arange(math.prod(shape), dtype=np.uint64)
+    words = words_at(random_key(seed, place), index)
     drawn = (words >> np.uint64(40)).astype(np.int64)
     return (low + (high - low) * 2.0**-24 * drawn).reshape(shape)
 
@@ -386,13 +381,8 @@ def _mix(z: int) -> int:
     return z ^ z >> 31
 
 
-def random_words(key: int, count: int) -> NDArray[np.uint64]:
-    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
-    return words_at(key, np.arange(count, dtype=np.uint64))
-
-
 def words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The random words of some elements, by their places in the whole."""
+    """Random 64-bit words (SplitMix64): each depends on the key and its index alone."""
     z = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z += np.uint64(key)
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

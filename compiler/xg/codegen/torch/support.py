@@ -228,7 +228,8 @@ def keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
     """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = random_words(random_key(seed, place, x.device), x.numel())
+    index = torch.arange(x.numel(), device=x.device)
+    drawn = words_at(random_key(seed, place, x.device), index)
     return (shift_right(drawn, 40) >= round(p * 2**24)).reshape(x.shape)
 
 
@@ -264,7 +265,7 @@ def check_float(dtype: DType) -> None:
 
 def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
-    drawn = random_words(random_key(seed, place), math.prod(shape))
+    drawn = words_at(random_key(seed, place), torch.arange(math.prod(shape)))
     centered = torch.full_like(drawn, -2 * 65535)
     for lane in range(4):
         centered += shift_right(drawn, 16 * lane) & 65535
@@ -280,7 +281,8 @@ def uniform(
     high: float,
 ) -> Array:
     """Numbers from `low` on and below `high`, in 2²⁴ equal steps."""
-    drawn = shift_right(random_words(random_key(seed, place), math.prod(shape)), 40)
+    words = words_at(random_key(seed, place), torch.arange(math.prod(shape)))
+    drawn = shift_right(words, 40)
     return (low + (high - low) * 2.0**-24 * drawn.double()).reshape(shape)
 
 
@@ -326,13 +328,8 @@ def random_key(seed: Seed, place: str, device: Device = None) -> Array:
     return mix(mix(start) ^ signed(digest))
 
 
-def random_words(key: Array, count: int) -> Array:
-    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
-    return words_at(key, torch.arange(count, device=key.device))
-
-
 def words_at(key: Array, index: Array) -> Array:
-    """The random words of some elements, by their places in the whole."""
+    """Random 64-bit words (SplitMix64): each depends on the key and its index alone."""
     return mix((index + 1) * signed(0x9E3779B97F4A7C15) + key)
 
 

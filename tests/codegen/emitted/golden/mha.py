@@ -7,6 +7,7 @@ Compiled by xg 0.2.0 from mha.xg, block MHA. Change the diagram, not this file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple
@@ -173,15 +174,15 @@ def _in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compute)
     def wide(*given: Any, **words: Any) -> Any:
-        kinds = [kind for arrays in given for kind in _float_types(arrays)]
-        single = np.dtype(np.float32)
-        half = kinds[0] if kinds else single
+        dicts = [each for each in given if isinstance(each, dict)]
+        kinds = [x.dtype for each in dicts for x in each.values() if _is_float(x)]
+        half = kinds[0] if kinds else np.dtype(np.float32)
         if half.itemsize != 2 or kinds != [half] * len(kinds):
             return compute(*given, **words)
-        results = compute(*[_converted(each, half, single) for each in given], **words)
+        results = compute(*[_with_floats(each, np.float32) for each in given], **words)
         if isinstance(results, dict):
-            return _converted(results, single, half)
-        return tuple([_converted(each, single, half) for each in results])
+            return _with_floats(results, half)
+        return tuple([_with_floats(each, half) for each in results])
 
     return wide
 
@@ -381,23 +382,16 @@ def _refuse_empty(**sizes: int) -> None:
             raise ValueError(f"{name} = {size}: a parameter needs at least one element")
 
 
-def _float_types(arrays: Any) -> list[DType]:
-    """The types of all floats among arrays by their names."""
-    each = arrays.values() if isinstance(arrays, dict) else []
-    kinds = [x.dtype for x in each if isinstance(x, np.ndarray | np.generic)]
-    return [kind for kind in kinds if kind.kind not in "iub"]
+def _is_float(x: Any) -> bool:
+    """Whether it is an array or a number of a type of floats."""
+    return isinstance(x, np.ndarray | np.generic) and x.dtype.kind not in "iub"
 
 
-def _converted(arrays: Any, kind: DType, to: DType) -> Any:
-    """Arrays by their names, those of one type in another; anything else as it is."""
+def _with_floats(arrays: Any, kind: DType) -> Any:
+    """Convert the floats among arrays by name to a type; leave anything else as it is."""
     if not isinstance(arrays, dict):
         return arrays
-    return {n: x.astype(to) if _has_type(x, kind) else x for n, x in arrays.items()}
-
-
-def _has_type(x: Any, kind: DType) -> bool:
-    """Whether it is an array or a number of a type."""
-    return isinstance(x, np.ndarray | np.generic) and x.dtype == kind
+    return {n: x.astype(kind) if _is_float(x) else x for n, x in arrays.items()}
 
 
 def _check_floats(
@@ -427,7 +421,7 @@ def _keep_mask(x: Array, p: float, seed: int | None, place: str) -> Array | None
     """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = _random_words(_random_key(seed, place), x.size)
+    drawn = _words_at(_random_key(seed, place), np.arange(x.size, dtype=np.uint64))
     return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(x.shape)
 
 
@@ -439,7 +433,8 @@ def _check_float(dtype: DType) -> None:
 
 def _normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
-    drawn = _random_words(_random_key(seed, place), int(np.prod(shape)))
+    index = np.arange(math.prod(shape), dtype=np.uint64)
+    drawn = _words_at(_random_key(seed, place), index)
     centered = np.full(drawn.shape, -2 * 65535, np.int64)
     for lane in range(4):
         centered += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
@@ -462,13 +457,8 @@ def _mix(z: int) -> int:
     return z ^ z >> 31
 
 
-def _random_words(key: int, count: int) -> NDArray[np.uint64]:
-    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
-    return _words_at(key, np.arange(count, dtype=np.uint64))
-
-
 def _words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The random words of some elements, by their places in the whole."""
+    """Random 64-bit words (SplitMix64): each depends on the key and its index alone."""
     z = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z += np.uint64(key)
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

@@ -558,7 +558,8 @@ def _keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
     """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = _random_words(_random_key(seed, place, x.device), x.numel())
+    index = torch.arange(x.numel(), device=x.device)
+    drawn = _words_at(_random_key(seed, place, x.device), index)
     return (_shift_right(drawn, 40) >= round(p * 2**24)).reshape(x.shape)
 
 
@@ -570,7 +571,7 @@ def _check_float(dtype: DType) -> None:
 
 def _normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
-    drawn = _random_words(_random_key(seed, place), math.prod(shape))
+    drawn = _words_at(_random_key(seed, place), torch.arange(math.prod(shape)))
     centered = torch.full_like(drawn, -2 * 65535)
     for lane in range(4):
         centered += _shift_right(drawn, 16 * lane) & 65535
@@ -591,13 +592,8 @@ def _random_key(seed: Seed, place: str, device: Device = None) -> Array:
     return _mix(_mix(start) ^ _signed(digest))
 
 
-def _random_words(key: Array, count: int) -> Array:
-    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
-    return _words_at(key, torch.arange(count, device=key.device))
-
-
 def _words_at(key: Array, index: Array) -> Array:
-    """The random words of some elements, by their places in the whole."""
+    """Random 64-bit words (SplitMix64): each depends on the key and its index alone."""
     return _mix((index + 1) * _signed(0x9E3779B97F4A7C15) + key)
 
 
