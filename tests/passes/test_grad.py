@@ -18,12 +18,14 @@ from xg.codegen.backend import backends
 from xg.cost.cost import cost
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import replace
-from xg.driver import TensorSpec
+from xg.driver import TensorSpec, compile_project
 from xg.frontend.project import parse_project
 from xg.frontend.typed import ProjectTyper, TypeMemory
+from xg.ir.dim import ONE
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.prim import Expr
+from xg.ir.tensor import TensorType
 from xg.ir.verify import violations
 from xg.passes.ir_text import spell_program
 from xg.verify.gradient_proof import inner_rows, prove
@@ -474,6 +476,27 @@ plan P of Net {
 
 def test_a_rank_may_have_another_part_of_a_gradient_than_of_its_variable() -> None:
     assert prove_ranks(parse_project(APART.encode()), "Net", "P", {}, 0).passed
+
+
+@pytest.mark.parametrize("name", ["w", "x"])
+def test_parts_of_a_gradient_have_its_variables_shape_along_uncut_axes(name: str) -> None:
+    """Ranks hold a share of the sum that is dw, and another part of dx than of x."""
+    text = APART.replace("-> dx [B, S, D] {", "-> dx [B, S, D], dw [D] {")
+    text = text.replace("grad[x](s)               : dx", "grad[x, w](s) : dx, dw")
+    text = text.replace("    w [D/N_T]\n", "") if name == "w" else text
+    ranks = {"N_D": 2, "N_T": 2}
+    program = compile_project(parse_project(text.encode()), "Net", ranks, "P").distributed
+    assert program is not None
+    graph = program.graphs["Net"]
+    (step,) = (s for s in graph.steps if isinstance(s, Apply) and s.op.differentiates)
+    number = [str(value.name) for value in step.inputs[1:3]].index(name)
+    of, variable = step.outputs[number], step.inputs[1 + number]
+    assert graph.placements[of] != graph.placements[variable]
+    assert not list(violations(program))
+    shape = graph.types[of].shape
+    types = {**graph.types, of: TensorType((ONE, *shape))}
+    wrong = replace(program, graphs={**program.graphs, "Net": replace(graph, types=types)})
+    assert any("as the gradient by" in each for each in violations(wrong))
 
 
 def test_no_step_follows_a_gradient_over_positions() -> None:

@@ -580,12 +580,8 @@ class _GraphRules:
         if count and (len(step.outputs) != count or len(step.inputs) <= count):
             yield f"is a gradient by {count} values, and gives {len(step.outputs)}"
         elif count:
-            placed = self.graph.placements
             for of, value in zip(step.outputs, step.inputs[1 : 1 + count], strict=True):
-                # A rank may have another part of the gradient than of the variable.
-                if placed.get(of) != placed.get(value):
-                    continue
-                if not self._types_match(types[of], types[value]):
+                if not self._gradient_fits(of, value):
                     yield f"gives {types[of]} as the gradient by {_name(value)}: {types[value]}"
 
     def _call(self, call: Call) -> Iterator[str]:
@@ -713,6 +709,24 @@ class _GraphRules:
         for value, _ in backward.rows:
             if value not in self.all:
                 yield f"the row {_name(value)} is made by nothing"
+
+    def _gradient_fits(self, of: Value, value: Value) -> bool:
+        """Whether a gradient has its variable's type, except along axes that ranks cut apart."""
+        one, other = (self.graph.sizes.expand_type(self.graph.types[v]) for v in (of, value))
+        if len(one.shape) != len(other.shape) or one.range != other.range:
+            return False
+        # A rank may have another part of the gradient than of the variable.
+        cuts = [
+            {
+                (state.axis % len(one.shape), over)
+                for over, state in self.graph.placements.get(each, {}).items()
+                if state.kind == "S"
+            }
+            for each in (of, value)
+        ]
+        apart = {axis for axis, _ in cuts[0] ^ cuts[1]}
+        pairs = enumerate(zip(one.shape, other.shape, strict=True))
+        return all(left == right for axis, (left, right) in pairs if axis not in apart)
 
     def _types_match(self, left: TensorType, right: TensorType) -> bool:
         sizes = self.graph.sizes
