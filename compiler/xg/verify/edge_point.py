@@ -38,6 +38,12 @@ TOO_LARGE: Final = "the type has no number that large"
 BY_CHANCE: Final = "the last bits of a value decide it"
 SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
 SHAKES: Final = 16  # a tie breaks to either side, so few runs may break it to one
+SHARES: Final = (1.0, 1.0, 0.5, 0.5, 0.2, 0.2)  # of the floats that are moved, in six runs
+SEARCHED: Final = 64  # runs in search of one that has all results of a form
+RARE: Final = 16  # one run of so many may be the only one of its kind
+MANY: Final = 4  # so many results of one element are not all that there are
+BESIDE: Final = 0.1  # of their range, so far outside it such an element may be
+PREFIXES: Final = ("", "d")  # of outputs and gradients in messages
 CHANCE: Final = 1e-11  # an element that moves by more of the largest one hangs on last bits
 # The primitives that round, and that other code may compute in another order. Sums and products of
 # short numbers are the same in any order, and so is a function of a short number that is short.
@@ -233,28 +239,39 @@ class Point:
         return [name for name, x in gradients if not np.isfinite(x).all()]
 
     @cached_property
-    def overflows(self) -> bool:
-        """Whether some number on the way is too large for the type of floats."""
-        sizes = [0.0]
+    def _overflowed(self) -> tuple[Arrays, Arrays]:
+        """Outputs and gradients with an infinity for each number too large for the type of floats.
 
-        def noted(meaning: Meaning) -> Meaning:
-            def measured(expr: Expr, context: Context, *args: Array) -> Array:
+        A sum may overflow on the way to a small result, so the sizes of its terms count.
+        """
+        limit = LARGEST_FLOAT[self.dtype or "float64"] / 2
+
+        def cut(x: Array, size: Array) -> Array:
+            return np.where(size > limit, np.copysign(np.inf, x), x)
+
+        def limited(meaning: Meaning) -> Meaning:
+            def found(expr: Expr, context: Context, *args: Array) -> Array:
                 x = meaning(expr, context, *args)
-                sizes.append(largest(x) if x.dtype.kind == "f" else 0.0)
-                return x
+                if x.dtype.kind != "f":
+                    return x
+                sums = expr.prim in SUMS and all(each.dtype.kind == "f" for each in args)
+                return cut(x, abs(meaning(expr, context, *map(abs, args)) if sums else x))
 
-            return measured
+            return found
 
-        arithmetic = NumberSystem({name: noted(f) for name, f in MEANING.items()}, np.add)
-        self._run_again(arithmetic)
-        return max(sizes) > LARGEST_FLOAT[self.dtype or "float64"] / 2
+        def add(x: Array, y: Array) -> Array:
+            total = np.add(x, y)
+            return cut(total, abs(total)) if total.dtype.kind == "f" else total
+
+        meanings = {name: limited(f) for name, f in MEANING.items()}
+        return self._run_again(NumberSystem(meanings, add))
 
     @cached_property
     def undecided(self) -> dict[str, Array]:
         """The elements of each tensor that last bits decide: shaken, they are others."""
         found: dict[str, Array] = {}
         shaken = zip(*self._shaken, strict=True)
-        for prefix, wanted, runs in zip(("", "d"), self.expected[:2], shaken, strict=True):
+        for prefix, wanted, runs in zip(PREFIXES, self.expected[:2], shaken, strict=True):
             scale = max((largest(x) for x in wanted.values()), default=0.0)
             for name, x in wanted.items():
                 moves = [np.abs(each[name] - x.astype(np.float64)) for each in runs]
@@ -285,79 +302,142 @@ class Point:
         return self.compare(kept, gradients)
 
     def compare(self, outputs: Arrays, gradients: Arrays) -> Mismatch | None:
-        """The first tensor that is not the interpreter's."""
-        expected = self.expected
-        for prefix, found, wanted in (
-            ("", outputs, expected.outputs),
-            ("d", gradients, expected.gradients),
-        ):
-            scale = max((largest(x) for x in wanted.values()), default=0.0)
+        """The first tensor that is not the interpreter's.
+
+        Last bits may decide between two results. They excuse only those that the interpreter gives
+        if what rounds is shaken. If it gives few, the whole has to be one of them.
+        """
+        differences: list[Mismatch] = []
+        results = (outputs, gradients)
+        for prefix, found, wanted in zip(PREFIXES, results, self.expected[:2], strict=True):
             for name in dict.fromkeys([*wanted, *found]):
                 if name not in found or name not in wanted:
                     what = "is missing" if name in wanted else "is not expected"
                     return Mismatch(f"{prefix}{name}", what)
-                wrong = self._differs(prefix, name, found[name], wanted[name], scale)
-                if wrong:
-                    return wrong
+                is_chance, differs = self._differs(prefix, name, np.asarray(found[name]))
+                if differs and not is_chance:
+                    return differs
+                differences += [differs] if differs else []
+        if differences and not self._is_possible(results):
+            return differences[0]
+        self.chances.update((each.tensor, BY_CHANCE) for each in differences)
         return None
 
-    def _differs(
-        self, prefix: str, name: str, found: Array, wanted: Array, scale: float
-    ) -> Mismatch | None:
-        found, title = np.asarray(found), f"{prefix}{name}"
+    def _differs(self, prefix: str, name: str, found: Array) -> tuple[bool, Mismatch | None]:
+        """The first element that is wrong, and whether last bits may decide all that are."""
+        wanted, title = self._wanted(prefix)[name], f"{prefix}{name}"
         if found.shape != wanted.shape:
-            return Mismatch(title, f"has shape {list(found.shape)}, not {list(wanted.shape)}")
-        if self.dtype is None:
-            bound = CLOSE * (np.abs(wanted) + largest(wanted)) + LEFT * (1 + scale)
-        else:
+            what = f"has shape {list(found.shape)}, not {list(wanted.shape)}"
+            return False, Mismatch(title, what)
+        if self.dtype is not None:
             held = "float32" if self.dtype == "bfloat16" else self.dtype  # NumPy has no bfloat16
             # torch's kernel of cross-entropy keeps a loss in float32, as autocast does.
             kept = (held,) if wanted.ndim or prefix else (held, "float32")
             if wanted.dtype.kind == "f" and found.dtype.name not in kept:
-                return Mismatch(title, f"is {found.dtype.name}, not {held}")
-            part = HALVES[self.dtype] * (ROUNDINGS * largest(wanted) + CANCELED * scale)
-            bound = np.full(wanted.shape, part + SPREADS * self._spread_of(title))
+                return False, Mismatch(title, f"is {found.dtype.name}, not {held}")
+        right = self._is_right(prefix, name, found, wanted)
+        if not right.all():
+            right |= self._is_too_large(prefix, name, found)
+        if right.all():
+            return True, None
+        chance = right | self._is_chance(prefix, name, found)
+        place = tuple(int(n) for n in np.argwhere(~(right if chance.all() else chance))[0])
+        mismatch = Mismatch(title, "", place, float(found[place]), float(wanted[place]))
+        return bool(chance.all()), mismatch
+
+    def _wanted(self, prefix: str) -> Arrays:
+        return self.expected.gradients if prefix else self.expected.outputs
+
+    def _is_right(self, prefix: str, name: str, found: Array, wanted: Array) -> Array:
+        """Whether each element of a tensor is the wanted one, but for rounding."""
         right = (found == wanted) | ~np.isfinite(wanted)
         with np.errstate(all="ignore"):
-            right |= np.abs(found.astype(np.float64) - wanted) <= bound
+            right |= np.abs(found.astype(np.float64) - wanted) <= self._bound(prefix, name)
         if not prefix:  # infinities are values here
             right &= (found == wanted) | np.isfinite(wanted) | np.isnan(wanted)
         elif self.dtype is None:  # a slope may be inf in one order of steps, and NaN in another
             right &= ~(np.isinf(wanted) & np.isfinite(found))
-        if not right.all():
-            right |= self._is_too_large(title, found)
-        if not right.all():
-            right |= self._is_chance(prefix, name, found, wanted, ~right)
-        if right.all():
-            return None
-        place = tuple(int(n) for n in np.argwhere(~right)[0])
-        return Mismatch(title, "", place, float(found[place]), float(wanted[place]))
+        return right
 
-    def _is_too_large(self, title: str, found: Array) -> Array:
+    def _bound(self, prefix: str, name: str) -> Array:
+        """How far rounding may move each element of a tensor."""
+        every = self._wanted(prefix)
+        wanted, scale = every[name], max(map(largest, every.values()))
+        if self.dtype is None:
+            return CLOSE * (np.abs(wanted) + largest(wanted)) + LEFT * (1 + scale)
+        part = HALVES[self.dtype] * (ROUNDINGS * largest(wanted) + CANCELED * scale)
+        spread = self.expected.spread.get(f"{prefix}{name}", 0.0)
+        return np.full(wanted.shape, part + SPREADS * spread)
+
+    def _is_too_large(self, prefix: str, name: str, found: Array) -> Array:
         """Whether a narrow type has no number for each element, or for one on the way to it."""
         beyond = ~np.isfinite(found)
-        if self.dtype is None or not beyond.any() or not self.overflows:
+        if self.dtype is None or not beyond.any():
             return np.zeros(found.shape, bool)
-        self.chances[title] = TOO_LARGE
+        beyond &= ~np.isfinite(self._overflowed[bool(prefix)][name])
+        if beyond.any():
+            self.chances[f"{prefix}{name}"] = TOO_LARGE
         return beyond
 
-    def _is_chance(
-        self, prefix: str, name: str, found: Array, wanted: Array, wrong: Array
-    ) -> Array:
-        """Whether the last bits of a value decide each wrong element of a tensor.
+    def _is_chance(self, prefix: str, name: str, found: Array) -> Array:
+        """Whether the last bits of a value decide each element of a tensor.
 
         A layer norm of ties may be 0 or 1e-17: a ReLU after it then has either slope, and topk
         may find either place. A layer norm of two numbers is 0.99999, which is 1 in float16, so a
         floor of it is either integer. No form is wrong. The interpreter finds the other result
-        itself if what rounds is shaken.
+        itself if what rounds is shaken. If several such places add up, it finds only some of the
+        sums, so any number between them may be right.
         """
+        shaken = (run[bool(prefix)][name] for run in self._shaken)
+        runs = np.stack([self._wanted(prefix)[name], *shaken])
+        bound, ways = self._bound(prefix, name), np.ones(found.shape, int)
+        chance = np.any([self._is_like(prefix, name, found, run) for run in runs], axis=0)
         with np.errstate(all="ignore"):
-            off = np.abs(found.astype(np.float64) - wanted)
-            moves = [np.abs(each[bool(prefix)][name] - wanted) for each in self._shaken]
-        chance = wrong & np.isfinite(off) & (np.max(moves, axis=0) >= off / 4)
-        if chance.any():
-            self.chances[f"{prefix}{name}"] = BY_CHANCE
+            for number in range(1, len(runs)):
+                ways += (np.abs(runs[:number] - runs[number]) > bound).all(axis=0)
+            low, high = runs.min(axis=0), runs.max(axis=0)
+            slack = bound + BESIDE * (high - low)
+            between = (found >= low - slack) & (found <= high + slack)
+        chance |= between & (ways >= MANY)
         return chance
+
+    def _is_possible(self, results: tuple[Arrays, Arrays]) -> bool:
+        """Whether a shaken run has these results, or there are too many ways to see each of them.
+
+        The share of runs that give a way of their own is about that of the ways that were not seen.
+        """
+        seen: list[tuple[Arrays, Arrays]] = []
+        counts: list[int] = []
+        for number in range(SEARCHED):
+            run = self._shaken[number] if number < SHAKES else self.shake(number)
+            if self._is_run(results, run):
+                return True
+            way = next((n for n, each in enumerate(seen) if self._is_run(run, each)), None)
+            if way is None:
+                seen.append(run)
+                counts.append(0)
+            counts[-1 if way is None else way] += 1
+            if number + 1 >= SHAKES and 2 * counts.count(1) > number + 1:
+                return True
+        return RARE * counts.count(1) > SEARCHED
+
+    def _is_run(self, results: tuple[Arrays, Arrays], run: tuple[Arrays, Arrays]) -> bool:
+        """Whether results are those of a run, but for rounding."""
+        for prefix, each, others in zip(PREFIXES, results, run, strict=True):
+            for name, other in others.items():
+                found, wanted = np.asarray(each[name]), self._wanted(prefix)[name]
+                like = self._is_like(prefix, name, found, other)
+                like |= ~np.isfinite(wanted) & self._is_right(prefix, name, found, wanted)
+                if not (like | self._is_too_large(prefix, name, found)).all():
+                    return False
+        return True
+
+    def _is_like(self, prefix: str, name: str, found: Array, run: Array) -> Array:
+        """Whether each element is that of a run, but for rounding."""
+        bound = self._bound(prefix, name)
+        with np.errstate(all="ignore"):
+            near = np.abs(found.astype(np.float64) - run) <= np.where(np.isfinite(bound), bound, 0)
+        return (found == run) | near | (~np.isfinite(found) & ~np.isfinite(run))
 
     @cached_property
     def _shaken(self) -> list[tuple[Arrays, Arrays]]:
@@ -366,26 +446,27 @@ class Point:
 
     def shake(self, number: int) -> tuple[Arrays, Arrays]:
         """Outputs and gradients of one such run."""
-        random = np.random.default_rng((self.draw + 6, number))
         if self.dtype is None:
-            return self._run_again(shaking(random))
+            return self._run_again(shaking(self.draw + 6, number))
+        random = np.random.default_rng((self.draw + 6, number))
         return self._run_again(narrow_shaking(random, self.dtype))
 
     def _run_again(self, arithmetic: NumberSystem) -> tuple[Arrays, Arrays]:
         interpreter = Interpreter(self.program, self.params, self.seed, arithmetic=arithmetic)
-        outputs, record = interpreter.forward(self.exact)
-        return outputs, interpreter.backward(record, self.cotangents)
-
-    def _spread_of(self, name: str) -> float:
-        return self.expected.spread.get(name, 0.0)
+        with np.errstate(all="ignore"):
+            outputs, record = interpreter.forward(self.exact)
+            return outputs, interpreter.backward(record, self.cotangents)
 
 
-def shaking(random: np.random.Generator) -> NumberSystem:
+def shaking(draw: int, number: int) -> NumberSystem:
     """Floats whose last bits are moved after each primitive that rounds; 0 stays 0.
 
-    Not always are all of them moved, because some ties may break while others stay.
+    Of six runs the first moves all of them, and the second moves each the other way, so that a tie
+    breaks to both sides. The others move some, because some ties may break while others stay.
     """
-    share = random.choice((1.0, 0.5, 0.2))
+    kind = number % len(SHARES)
+    random = np.random.default_rng((draw, number - (kind == 1)))
+    share, shake = SHARES[kind], -SHAKE if kind == 1 else SHAKE
 
     def shaken(meaning: Meaning) -> Meaning:
         def moved(expr: Expr, context: Context, *args: Array) -> Array:
@@ -394,7 +475,7 @@ def shaking(random: np.random.Generator) -> NumberSystem:
                 return x
             rounds = ~_short(x) if expr.prim in SMOOTH else True
             rounds = rounds & (random.random(x.shape) < share)
-            return np.where(rounds, x * (1 + SHAKE * random.uniform(-1.0, 1.0, x.shape)), x)
+            return np.where(rounds, x * (1 + shake * random.uniform(-1.0, 1.0, x.shape)), x)
 
         return moved
 

@@ -202,3 +202,78 @@ def test_every_gradient_that_is_not_finite_is_named() -> None:
     point = replace(point, inputs={"x": np.zeros(2), "y": np.array([0.0, 1.0])})
     with np.errstate(all="ignore"):
         assert point.undefined_gradients == ["x", "y"]
+
+
+def _tie(formula: str, x: float) -> Point:
+    text = f"dim B\nop f(x, y) = {formula}\nblock F(x, y [B]) -> z [B] {{ f(x, y) : z }}\n"
+    point = point_at(xg.compile(source=text, sizes={"B": 2}).graphs, 0)
+    return replace(point, inputs={"x": np.full(2, x), "y": np.full(2, x)})
+
+
+@pytest.mark.parametrize("factor", [-1.0, -0.5, 0.5, 1.0, 1.05, 3.9, -3.9])
+def test_a_slope_at_a_tie_is_one_of_those_that_last_bits_choose(factor: float) -> None:
+    """The slope of abs is -1, 0 or 1."""
+    point = _tie("abs(x/3 - y/3)", 0.1)
+    slope = factor * point.cotangents["z"] / 3
+    found = point.compare(point.expected.outputs, {"x": slope, "y": -slope})
+    assert (found is None) == (abs(factor) == 1)
+    assert bool(point.chances) == (abs(factor) == 1)
+
+
+@pytest.mark.parametrize(
+    ("of_x", "of_y", "is_right"), [(1, 1, True), (2, 0, True), (2, 2, False), (4.9, 4.9, False)]
+)
+def test_slopes_at_a_tie_fit_each_other(of_x: float, of_y: float, *, is_right: bool) -> None:
+    """Each half of a maximum has one share, two or none, and both have two together."""
+    point = _tie("max(cos(x + 0.5), cos(y + 0.5))", 0.25)
+    gradients = point.expected.gradients
+    scaled = {"x": of_x * gradients["x"], "y": of_y * gradients["y"]}
+    assert (point.compare(point.expected.outputs, scaled) is None) == is_right
+
+
+@pytest.mark.parametrize(("off", "is_right"), [(0, True), (1, False), (4, False), (-1, True)])
+def test_a_step_at_a_tie_is_off_by_one_to_one_side(off: int, *, is_right: bool) -> None:
+    point = _tie("floor(x/3 - y/3 + 1)", 0.1)
+    outputs = {"z": point.expected.outputs["z"] + off}
+    assert (point.compare(outputs, point.expected.gradients) is None) == is_right
+
+
+def test_each_of_many_ties_breaks_to_both_sides_at_every_draw() -> None:
+    text = "dim B\nop f(x, y) = abs(x/3 - y/3)\nblock F(x, y [B]) -> z [B] { f(x, y) : z }\n"
+    base = point_at(xg.compile(source=text, sizes={"B": 200}).graphs, 0)
+    for draw in (16, 19, 20, 40, 47):
+        x = np.full(200, 0.1)
+        point = replace(base, draw=draw, inputs={"x": x, "y": x})
+        slope = point.cotangents["z"] / 3
+        assert point.compare(point.expected.outputs, {"x": slope, "y": -slope}) is None
+        assert point.compare(point.expected.outputs, {"x": 2 * slope, "y": -2 * slope})
+
+
+@pytest.mark.parametrize(("tensor", "is_right"), [("a", True), ("dx", True), ("b", False)])
+@pytest.mark.parametrize("found", [np.inf, np.nan])
+def test_only_what_depends_on_an_overflow_may_be_infinite(
+    tensor: str, found: float, *, is_right: bool
+) -> None:
+    text = "dim B\nop f(x) = x*1000000\nop g(x) = x*2\n"
+    text += "block F(x [B], y [B]) -> a [B], b [B] { x -> f : a\n y -> g : b }\n"
+    point = point_at(xg.compile(source=text, sizes={"B": 2}).graphs, 0).rounded("float16")
+    with np.errstate(all="ignore"):
+        outputs, gradients = (
+            {name: x.astype(np.float16) for name, x in each.items()}
+            for each in (point.expected.outputs, point.expected.gradients)
+        )
+    assert point.compare(outputs, gradients) is None
+    changed = gradients if tensor.startswith("d") else outputs
+    changed[tensor.removeprefix("d")] = np.full(2, found, np.float16)
+    assert (point.compare(outputs, gradients) is None) == is_right
+    changed["y" if changed is gradients else "b"] = np.full(2, found, np.float16)
+    assert point.compare(outputs, gradients)
+
+
+def test_a_run_without_a_number_excuses_no_number() -> None:
+    """Last bits put the root of 0 on either side of its domain."""
+    point = _tie("sqrt(x/3 - y/3)", 0.1)
+    with np.errstate(all="ignore"):
+        outputs, gradients = point.expected[:2]
+    assert point.compare(outputs, gradients) is None
+    assert point.compare({"z": np.full(2, 5.0)}, gradients)
