@@ -443,7 +443,7 @@ def _edge_change(old: LockedEdge, new: LockedEdge) -> Iterator[str]:
     if old.shape != new.shape:
         yield f"has shape {new.shape}, was {old.shape}"
     if old.maker != new.maker:
-        yield f"is made by {new.maker}, was {old.maker}"
+        yield f"is now computed by {new.maker}, before by {old.maker}"
     else:
         yield from otherwise(old.making, new.making, new.maker)
 

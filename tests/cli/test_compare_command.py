@@ -30,13 +30,16 @@ def module(name: str) -> tuple[str, str]:
 def test_a_module_that_agrees(xg: Xg) -> None:
     said = xg("compare", FILE, *module("build"), *MAP)
     assert said.code == 0, said.err
-    assert "agree: 46 tensors forward, 42 backward and the gradients of 36 parameters" in said.out
+    assert (
+        "agree: 46 forward tensors, 42 backward tensors and the gradients of 36 parameters"
+        in said.out
+    )
 
 
 def test_a_module_with_an_error(xg: Xg) -> None:
     said = xg("compare", FILE, *module("unscaled"), *MAP)
     assert said.code == 1
-    assert "first forward: O of line 22 in layers.0.attn" in said.out
+    assert "first forward difference: O of line 22 in layers.0.attn" in said.out
     assert "likely cause at SM of line 20 in layers.0.attn" in said.out
     assert "the scores are not scaled by 1/sqrt(D_h)" in said.out
     data = json.loads(xg("compare", FILE, *module("unscaled"), *MAP, "--json").out)
@@ -57,7 +60,7 @@ def test_weights_as_they_are_hide_an_error_that_drawn_ones_show(xg: Xg, folder: 
     assert "first backward" in xg(*words, "--as-is").out
     said = xg(*words)
     assert said.code == 1
-    assert "first forward: M of line 45 in layers.0" in said.out
+    assert "first forward difference: M of line 45 in layers.0" in said.out
 
 
 def test_arrays_that_were_dumped(xg: Xg, folder: Path) -> None:
@@ -82,16 +85,16 @@ def test_arrays_that_were_dumped(xg: Xg, folder: Path) -> None:
     assert said.code == 0, said.err + said.out
     said = xg("compare", FILE, "--against", "wrong.npz", *MAP, *sizes)
     assert said.code == 1
-    assert "first forward: O of line 22 in layers.0.attn" in said.out
+    assert "first forward difference: O of line 22 in layers.0.attn" in said.out
     with np.load(folder / "good.npz") as held:
         arrays = dict(held)
     save(folder / "edge.npz", **arrays, **{"layers.1.M": np.zeros((2, 5, 24))})
     said = xg("compare", FILE, "--against", "edge.npz", *MAP, *sizes)
-    assert "first forward: M of line 45 in layers.1" in said.out
+    assert "first forward difference: M of line 45 in layers.1" in said.out
     arrays["d/layers.1.up.weight"] = 2 * arrays["d/layers.1.up.weight"]
     save(folder / "twice.npz", **arrays)
     said = xg("compare", FILE, "--against", "twice.npz", *MAP, *sizes)
-    assert "first backward: dlayers.1.ffn.W_up" in said.out
+    assert "first backward difference: dlayers.1.ffn.W_up" in said.out
     assert "the diagram's times 2" in said.out
     del arrays["words.weight"]
     save(folder / "less.npz", **arrays)

@@ -21,7 +21,10 @@ def compared(xg: Xg, name: str, *more: object) -> Said:
 def test_a_module_that_drops_as_the_diagram_does(xg: Xg, seed: int) -> None:
     said = compared(xg, "right", "--dropout", seed)
     assert said.code == 0, said.out + said.err
-    assert "agree: 46 tensors forward, 42 backward and the gradients of 36 parameters" in said.out
+    assert (
+        "agree: 46 forward tensors, 42 backward tensors and the gradients of 36 parameters"
+        in said.out
+    )
 
 
 def test_masks_are_used(xg: Xg) -> None:
@@ -33,15 +36,15 @@ def test_masks_are_used(xg: Xg) -> None:
 def test_a_dropout_that_is_missing_is_named(xg: Xg) -> None:
     said = compared(xg, "without", "--dropout", 3)
     assert said.code == 1
-    assert "first forward: Y of line 48 in layers.0" in said.out
+    assert "first forward difference: Y of line 48 in layers.0" in said.out
     assert "likely cause at DO of line 47 in layers.0: DO is left out" in said.out
 
 
 def test_one_too_many_is_found_where_it_is(xg: Xg) -> None:
     said = compared(xg, "twice", "--dropout", 3)
     assert said.code == 1
-    assert "first forward: M of line 45 in layers.0" in said.out
-    assert "the cause lies in: DO of line 44 in layers.0, M of line 45 in layers.0" in said.out
+    assert "first forward difference: M of line 45 in layers.0" in said.out
+    assert "the cause is in: DO of line 44 in layers.0, M of line 45 in layers.0" in said.out
 
 
 def test_another_part_is_refused_with_both(xg: Xg) -> None:

@@ -47,17 +47,15 @@ def test_the_rank_that_differs_is_named(xg: Xg) -> None:
     """Every parameter that tensor parallelism cuts is a DTensor; one rank scales what it gives."""
     said = compared(xg, "wrong.py:late", "TP")
     assert said.code == 1, said.err
-    assert "first forward: LN of line 46 in layers.1, off by 9.1e-02 of its size on rank 1\n" in (
-        said.out
-    )
+    assert "difference: LN of line 46 in layers.1, relative error 9.1e-02 on rank 1\n" in said.out
     assert "compared with the output of layers.1.norm_2" in said.out
 
 
 def test_copies_that_start_apart_are_not_drawn_over(xg: Xg) -> None:
     said = compared(xg, "wrong.py:apart", "DP")
     assert said.code == 1, said.err
-    assert "first forward: words.weight" in said.out
-    assert "of its size on rank 1\n" in said.out
+    assert "first forward difference: words.weight" in said.out
+    assert " on rank 1\n" in said.out
     assert "its copies differ from rank to rank" in said.out
 
 
@@ -135,8 +133,10 @@ def test_later_calls_of_a_module_are_compared(xg: Xg, folder: Path) -> None:
     (folder / "names.toml").write_text('[tensors]\n"l.weight" = "T : l.W"\n"l.bias" = "l.b"\n')
     words = ("compare", "shared.xg", "--plan", "DP", "--map", "names.toml", "--module")
     said = xg(*words, "thrice.py:right")
-    assert "agree: 7 tensors forward, 6 backward and the gradients of 2 parameters" in said.out
+    assert (
+        "agree: 7 forward tensors, 6 backward tensors and the gradients of 2 parameters" in said.out
+    )
     said = xg(*words, "thrice.py:late")
     assert said.code == 1, said.err
-    assert "first forward: ⊕ of line 5 in l, off by" in said.out
-    assert "of its size on rank 1\n  compared with the output of l" in said.out
+    assert "first forward difference: ⊕ of line 5 in l, relative error" in said.out
+    assert " on rank 1\n  compared with the output of l" in said.out

@@ -103,7 +103,10 @@ def told(xg: Xg, folder: Path) -> Told:
 def test_ranks_that_agree(told: Told, whole: Arrays, halves: list[Arrays]) -> None:
     said = told([heads(whole, 0), heads(whole, 1)])
     assert said.code == 0, said.err + said.out
-    assert "agree: 21 tensors forward, 19 backward and the gradients of 36 parameters" in said.out
+    assert (
+        "agree: 21 forward tensors, 19 backward tensors and the gradients of 36 parameters"
+        in said.out
+    )
     said = told([whole, whole], "FSDP")  # gathered before they were written
     assert said.code == 0, said.err + said.out
     said = told(halves, "DP")
@@ -124,14 +127,14 @@ def test_the_edge_and_the_rank_that_differ_are_named(told: Told, whole: Arrays) 
         return said.out
 
     out = wrong("layers.0.up", lambda x: 3 * x)
-    assert "first forward: ⊕ of line 29 in layers.0.ffn" in out
-    assert "its size on rank 1\n" in out
+    assert "first forward difference: ⊕ of line 29 in layers.0.ffn" in out
+    assert " on rank 1\n" in out
     out = wrong("layers.0.attention.out", lambda x: -x)
-    assert "first forward: Y of line 23 in layers.0.attn" in out
-    assert "its size on rank 1\n" in out
+    assert "first forward difference: Y of line 23 in layers.0.attn" in out
+    assert " on rank 1\n" in out
     out = wrong("layers.0.norm_1.weight", lambda x: x + 0.1)
-    assert "first forward: layers.0.norm_1.weight" in out
-    assert "its size on rank 1\n" in out
+    assert "first forward difference: layers.0.norm_1.weight" in out
+    assert " on rank 1\n" in out
     assert "its copies differ from rank to rank" in out
 
 
@@ -139,18 +142,18 @@ def test_a_gradient_of_one_rank(told: Told, whole: Arrays, halves: list[Arrays])
     ranks = [heads(whole, 0), heads(whole, 1)]
     ranks[1]["d/layers.1.down.weight"] = 2 * ranks[1]["d/layers.1.down.weight"]
     out = told(ranks).out
-    assert "first backward: dlayers.1.ffn.W_down of line 27" in out
-    assert "its size on rank 1\n" in out
+    assert "first backward difference: dlayers.1.ffn.W_down of line 27" in out
+    assert " on rank 1\n" in out
     both = [heads(half, rank) for half in halves for rank in range(2)]
     both[3]["d/layers.1.down.weight"] = 2 * both[3]["d/layers.1.down.weight"]
-    assert "its size on rank 3 (N_D = 1, N_T = 1)\n" in told(both, "DP_TP").out
+    assert " on rank 3 (N_D = 1, N_T = 1)\n" in told(both, "DP_TP").out
 
 
 def test_sums_that_are_missing_or_taken_for_means(told: Told, halves: list[Arrays]) -> None:
     own = [{n: part.get(f"local {n}", part[n]) for n in part} for part in halves]
     out = told(own, "DP").out
-    assert "first backward: dgamma of line 52" in out
-    assert "its size on every rank\n" in out
+    assert "first backward difference: dgamma of line 52" in out
+    assert " on every rank\n" in out
     assert "from rank 0 of 2 only, cut along axis 0: the sum over ranks is missing" in out
     summed = [{n: 2 * x if f"local {n}" in part else x for n, x in part.items()} for part in halves]
     out = told(summed, "DP").out  # the mesh axis first, then what else has this number
@@ -167,13 +170,13 @@ def test_terms_that_are_summed_behind_a_module_are_no_error(told: Told, whole: A
     assert said.code == 0, said.out
     for part in terms:
         part["d/layers.0.norm_1.weight"] = 2 * part["d/layers.0.norm_1.weight"]
-    assert "first backward: dlayers.0.gamma_1" in told(terms).out
+    assert "first backward difference: dlayers.0.gamma_1" in told(terms).out
     for part, own in zip(terms, (0.3, 0.7), strict=True):
         for name in [n for n in part if n.startswith(("d/layers.0.", "d/words"))]:
             part[name] = own * part[name]
         part["d/positions.weight"] = own * part["d/positions.weight"]
         part["d/layers.1.norm_2.weight"] = own * part["d/layers.1.norm_2.weight"]
-    assert "first backward: dlayers.1.gamma_2" in told(terms).out
+    assert "first backward difference: dlayers.1.gamma_2" in told(terms).out
 
 
 def test_what_cannot_be_compared_is_told(told: Told, whole: Arrays, xg: Xg, folder: Path) -> None:
@@ -238,7 +241,8 @@ def test_a_mean_of_means_over_targets_that_count(xg: Xg, folder: Path, is_reduce
         save(folder / "ranks" / f"rank{rank}.npz", **arrays)
     said = xg("compare", "head.xg", "--against", "ranks", "--plan", "DP")
     assert said.code == 1
-    assert ("first backward: dW" if is_reduced else "first forward: loss") in said.out
+    first = "backward difference: dW" if is_reduced else "forward difference: loss"
+    assert f"first {first}" in said.out
     assert "a mean of means: 2 ranks have 6 and 3 targets that count" in said.out
     assert "divides by its own number, not all by 9" in said.out
 
@@ -251,7 +255,7 @@ def test_a_factor_that_fits_nothing_is_no_cause(xg: Xg, folder: Path) -> None:
     for factor, known in ((37 / 36, False), (4.0, True)):
         save(folder / "found.npz", X=X, t=t, W=W, loss=right["loss"] / factor, **{"d/W": W})
         said = xg("compare", "head.xg", "--against", "found.npz")
-        assert "first forward: loss" in said.out
+        assert "first forward difference: loss" in said.out
         assert ("yours is the diagram's divided by 4 = B" in said.out) == known
         assert ("divided" in said.out) == known
 

@@ -75,20 +75,23 @@ def test_stages_that_agree(xg: Xg) -> None:
     """The table is on the first stage, and on the last as its head: gradients are summed."""
     said = compared(xg, "right")
     assert said.code == 0, said.out + said.err
-    assert "agree: 42 tensors forward, 36 backward and the gradients of 36 parameters" in said.out
+    assert (
+        "agree: 42 forward tensors, 36 backward tensors and the gradients of 36 parameters"
+        in said.out
+    )
 
 
 def test_an_error_in_the_second_stage_is_named(xg: Xg) -> None:
     said = compared(xg, "unscaled")
     assert said.code == 1
-    assert "first forward: O of line 22 in layers.1.attn" in said.out
+    assert "first forward difference: O of line 22 in layers.1.attn" in said.out
     assert "the scores are not scaled by 1/sqrt(D_h)" in said.out
 
 
 def test_a_gradient_that_does_not_reach_the_first_stage_is_named(xg: Xg) -> None:
     said = compared(xg, "cut")
     assert said.code == 1
-    assert "first backward: dY of line 30 in layers.0.ffn" in said.out
+    assert "first backward difference: dY of line 30 in layers.0.ffn" in said.out
     assert "likely cause: theirs is zero" in said.out
 
 

@@ -19,8 +19,8 @@ def test_in_full_every_operator_follows_the_same_totals(xg: Xg) -> None:
     short, full = (xg("cost", "tiny.xg", "--set", "B=3", *more).out for more in ([], ["--full"]))
     totals, _, rest = short.partition("\n\n")
     assert full.startswith(f"{totals}\n\n")
-    assert rest.endswith("--full lists every operator, what is held and sent, and what may be "
-                         "computed again\n")  # fmt: skip
+    more = "--full also lists each operator, memory, traffic and what can be recomputed\n"
+    assert rest.endswith(more)
     assert "operator" not in rest.rpartition("\n\n")[0]
     assert "in numbers: B = 3, D = 4" in full
     table = [line.split() for line in full.splitlines()]

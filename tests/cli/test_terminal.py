@@ -165,7 +165,7 @@ def test_color_is_forced_without_a_terminal(xg: Xg, monkeypatch: pytest.MonkeyPa
         ("1 block, 8 gradients: 1 block FAILED", "!FAILED"),
         ("NumPy code and interpreter agree: 1 output", "agree"),
         ("NumPy code and interpreter DIFFER: first in Y", "!DIFFER"),
-        ("no block speaks of ranks: nothing is proven", ""),
+        ("no block mentions ranks", ""),
         ("mlp  12  7  1.0e-09  proven", "proven"),
         ("missing  torch  runs torch code", "!missing"),
         ("ok is an edge of this block", ""),

@@ -21,7 +21,7 @@ def test_every_pass_has_a_box_where_it_runs(xg: Xg, folder: Path) -> None:
     found = TITLE.findall((folder / "time.svg").read_text(encoding="utf-8"))
     # Passes of schedules, stages, microbatches; backward passes of ZBH1 have two halves.
     assert len(found) == (2 + 2 + 3) * 4 * 3
-    charts = [each for each in said.out.split("\n\n") if "kept at once" in each]
+    charts = [each for each in said.out.split("\n\n") if "in flight per" in each]
     assert [each.split(",")[0] for each in charts] == ["1F1B", "GPipe", "ZBH1"]
     for text, boxes in zip(charts, (found[:24], found[24:48], found[48:]), strict=True):
         chart = {stage: row.split() for stage, row in re.findall(r"  stage (\d)  (.+)", text)}

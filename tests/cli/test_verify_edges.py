@@ -101,11 +101,11 @@ def test_one_line_says_which_edges_were_tried(xg: Xg, folder: Path) -> None:
     said = xg("verify", _write(folder, NET))
     assert said.code == 0
     line = (
-        "edges: ties, zeros, largest integers, lengths 0 and 1 of B, uint8 to int64, float16 and "
-        "float32: all agree"
+        "edge cases tried: ties, zeros, largest integers, lengths 0 and 1 of B, uint8 to int64, "
+        "float16 and float32: all agree"
     )
     assert f"{line} in 2 forms\n" in said.out
-    assert "edges not tried: jax and torch (add --against jax,torch)\n" in said.out
+    assert "edge cases not tried: jax and torch (add --against jax,torch)\n" in said.out
 
 
 def test_every_form_of_every_backend(xg: Xg, folder: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_fixed_size_has_one_length(xg: Xg, folder: Path) -> None:
 def test_ties_stay_where_a_logarithm_has_values(xg: Xg, folder: Path) -> None:
     said = xg("verify", _write(folder, LOG))
     assert said.code == 0
-    assert "edges: ties, " in said.out
+    assert "edge cases tried: ties, " in said.out
     assert "dX at zeros (it is not finite there)" in said.out
 
 
@@ -215,7 +215,10 @@ def test_ranks_meet_edges_too(xg: Xg, folder: Path) -> None:
     chosen = ("verify", _write(folder, PLANNED), "--against", "single")
     said = xg(*chosen, "--plan", "TP")
     assert said.code == 0
-    assert "edges: ties, zeros, length 1 of B and S: ranks and one device agree\n" in said.out
+    assert (
+        "edge cases tried: ties, zeros, length 1 of B and S: ranks and one device agree\n"
+        in said.out
+    )
     proof = json.loads(xg(*chosen, "--plan", "SP", "--json").out)["ranks"][0]
     assert proof["edges"] == {
         "tried": ["ties", "zeros", "length 1 of B"],
@@ -238,7 +241,10 @@ def test_a_mistake_of_ranks_at_a_tie_is_found(
     monkeypatch.setattr(driver, "load", load)
     said = xg("verify", _write(folder, PLANNED), "--plan", "TP", "--against", "single")
     assert said.code == 1
-    assert "edges: ties, zeros, length 1 of B and S: ranks and one device DIFFER: " in said.out
+    assert (
+        "edge cases tried: ties, zeros, length 1 of B and S: ranks and one device DIFFER: "
+        in said.out
+    )
     assert "first at ties, numpy: dW" in said.out
     assert said.out.endswith("1 parallel program: 1 FAILED\n")
 
@@ -307,7 +313,7 @@ def test_pipelines_meet_edges_too(xg: Xg, folder: Path, monkeypatch: pytest.Monk
     chosen = ("verify", _write(folder, STAGES), "--plan", "PP", "--against", "single", "--block")
     said = xg(*chosen, "Net")
     assert said.code == 0
-    assert "edges: ties, zeros, length 1 of B: ranks and one device agree\n" in said.out
+    assert "edge cases tried: ties, zeros, length 1 of B: ranks and one device agree\n" in said.out
     real = driver.load
 
     def load(source: str, name: str) -> ModuleType:
@@ -319,7 +325,7 @@ def test_pipelines_meet_edges_too(xg: Xg, folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(driver, "load", load)
     said = xg(*chosen, "Net")
     assert said.code == 1
-    assert "edges: ties, zeros, length 1 of B: ranks and one device DIFFER: " in said.out
+    assert "edge cases tried: ties, zeros, length 1 of B: ranks and one device DIFFER: " in said.out
     assert "first at ties, numpy: d" in said.out
 
 

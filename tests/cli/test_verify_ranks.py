@@ -21,7 +21,7 @@ def test_the_command(xg: Xg) -> None:
     assert said.code == 0
     assert "on 2 simulated ranks, N_T = 2, dropout on" in said.out
     assert "torch code of ranks and of one device agree: 1 output and 7 gradients" in said.out
-    assert "2 of 2 collectives: without it the check fails" in said.out
+    assert "2 of 2 collectives are needed: the check fails" in said.out
     assert said.out.endswith("1 parallel program: all proven\n")
 
 
@@ -50,7 +50,7 @@ def test_what_kernels_bundle_or_begin_early_is_missed_too(
     said = xg("verify", file, "--block", "MLP", "--plan", plan, "--against", "single", "--kernels")
     assert said.code == 0
     assert line in said.out
-    assert f"{places} of {places} collectives: without it the check fails" in said.out
+    assert f"{places} of {places} collectives are needed: the check fails" in said.out
 
 
 def test_kernels_are_held_to_the_formulas_of_the_fused_program(xg: Xg) -> None:
@@ -97,7 +97,7 @@ def test_a_plan_is_proven_in_every_choice(xg: Xg, tmp_path: Path) -> None:
 def test_nothing_to_prove_is_no_proof(xg: Xg) -> None:
     said = xg("verify", "tiny.xg", "--against", "single")
     assert said.code == 1
-    assert "no plan reaches a block" in said.out
+    assert "nothing is proven: no plan applies to a block" in said.out
 
 
 @pytest.mark.parametrize(

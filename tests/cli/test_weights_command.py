@@ -49,7 +49,7 @@ def test_what_is_there_is_told(xg: Xg, held: Path) -> None:
     said = xg(*FROM)
     assert said.code == 0
     assert said.out == (
-        "held/model.safetensors: 3 tensors are 3 parameters of Net, 35 numbers\n"
+        "held/model.safetensors: 3 tensors fill 3 parameters of Net, 35 numbers\n"
         "--set D=3 --set D_ff=5 --set act=tanh\n"
     )
 
@@ -258,7 +258,7 @@ def test_one_file_of_names_serves_every_block(xg: Xg, two: Path) -> None:
     assert xg(*whole, "-o", "net.npz").code == 0
     said = xg(*whole, "--block", "Inner", "-o", "inner.npz")
     assert said.code == 0, said.err
-    assert "5 tensors are 4 parameters of Inner, 26 numbers" in said.out
+    assert "5 tensors fill 4 parameters of Inner, 26 numbers" in said.out
     net, inner = (arrays.read(two / f"{name}.npz") for name in ("net", "inner"))
     assert sorted(inner) == ["W", "b", "beta", "gamma"]
     assert all(np.array_equal(inner[name], net[f"inner.{name}"]) for name in inner)

@@ -91,7 +91,7 @@ def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
     for part in (
         "files/mlp_tp.forward.dark.svg",
         "plans side by side",
-        "elements that a rank sends",
+        "elements sent per rank",
     ):
         assert part in plans
     assert not [line for line in problems(site) if "gallery/" not in line]

@@ -86,7 +86,7 @@ def test_a_renamed_parameter_is_named_with_what_reads_it(file: Path) -> None:
 
 def test_another_operator_is_said_in_words(file: Path) -> None:
     found = after(file, "ReLU", "SiLU")
-    assert found[0] == "H is made by SiLU, was ReLU"
+    assert found[0] == "H is now computed by SiLU, before by ReLU"
     assert found[1].startswith("numbers differ: Y, loss")
 
 
@@ -152,7 +152,7 @@ def test_the_command_reports_and_accepts(file: Path, capsys: pytest.CaptureFixtu
     after(file, "ReLU", "SiLU")
     assert main(["lock", "--check", str(file), "--diff"]) == 1
     said = capsys.readouterr().out
-    assert "H is made by SiLU, was ReLU" in said
+    assert "H is now computed by SiLU, before by ReLU" in said
     assert "+H [B, D_h] = SiLU(%•_1)" in said
     assert f"1 block CHANGED; to accept: xg lock {file}" in said
     assert main(["lock", str(file)]) == 0

@@ -88,7 +88,7 @@ def test_a_failure_shows_words_first_then_lines_then_what_accepts_it(
     ended.stdout.fnmatch_lines(
         [
             "f.xg: F: CHANGED",
-            "*H is made by SiLU, was ReLU",
+            "*H is now computed by SiLU, before by ReLU",
             "*numbers differ: Y*",
             "*-H [[]B, D_h[]] = ReLU(%•_1)",
             "*+H [[]B, D_h[]] = SiLU(%•_1)",

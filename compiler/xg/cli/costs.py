@@ -100,11 +100,11 @@ def _lines(found: Sequence[PlanCost], dtype: str) -> Iterator[str]:
     yield from align_columns(rows, frozenset(range(2, len(_HEAD) + len(names))), "  ")
     yield from (f"  {each.name} is refused: {each.refused}" for each in found if not each.report)
     yield ""
-    yield "elements that a rank sends around a ring"
+    yield "elements sent per rank (ring algorithm)"
     yield from align_columns([*_formulas(compiled)], indent="  ")
     yield ""
-    yield "held: parameters, gradients, both moments of Adam, saved activations; naive and ring:"
-    yield "elements that a rank sends"
+    yield "held: parameters, gradients, both Adam moments and saved activations; naive and ring:"
+    yield "elements sent per rank"
     if names:
         yield ESTIMATE
 

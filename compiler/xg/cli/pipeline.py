@@ -20,23 +20,20 @@ def lines(program: Program, reports: Sequence[CostReport], parts: int) -> Iterat
     axis, ranks = next(iter(program.mesh.items()))
     turns = len(reports) // ranks
     several = f", {turns} for each of {ranks} ranks" if turns > 1 else ""
-    yield (
-        f"a pipeline of {len(reports)} stages over {axis}{several}; "
-        "costs are those of one microbatch"
-    )
+    yield f"a pipeline of {len(reports)} stages over {axis}{several}; costs are per microbatch"
     rows = [("stage", "parameters", "forward FLOPs", "backward FLOPs", "saved bytes", "sent")]
     rows += [_row(place, report) for place, report in enumerate(reports)]
     yield from align_columns(rows, frozenset(range(6)), "  ")
     for place, report in enumerate(reports):
         yield f"  stage {place} sends {total_formula(report.sent, 'ring')}"
     has = "rank" if turns > 1 else "stage"
-    what = f"microbatches, each of 1 of its {turns} stages" if turns > 1 else "microbatches"
+    which = f", each in 1 of its {turns} stages" if turns > 1 else ""
     for name, orders in orders_of(program, parts):
         kept = ", ".join(str(in_flight(order)) for order in orders)
         share, formula = float(bubble(orders)), formula_of(axis, turns, orders, parts)
         yield ""
         yield f"{name}, {parts} microbatches: a {has} waits {share:.1%} of the time, {formula}"
-        yield f"  kept at once by each {has}: {kept} {what}"
+        yield f"  microbatches in flight per {has}{which}: {kept}"
         yield from (f"  {row}" for row in _chart(orders, has))
 
 

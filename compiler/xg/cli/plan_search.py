@@ -38,6 +38,7 @@ from xg.cost.stage_cost import (
 from xg.cost.table import align_columns, seconds
 from xg.diagnostics.diagnostic import DiagnosticError, Source
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.diagnostics.terminal import counted
 from xg.driver import compile_typed
 from xg.frontend.plan_in_choices import check_parallel, plans_of
 from xg.frontend.project import Project
@@ -489,8 +490,8 @@ def lines(found: FoundPlans, wish: Wish) -> Iterator[str]:
     ranks = "1 rank" if wish.ranks == 1 else f"{wish.ranks} ranks"
     where = f"{ranks} of {wish.cluster.inside.name} with {_bytes(wish.memory)}"
     yield (
-        f"{block} on {where}, {wish.dtype}: {found.products} products of plans on {found.meshes} "
-        "meshes tried"
+        f"{block} on {where}, {wish.dtype}: tried {counted(found.products, 'plan combination')} "
+        f"on {found.meshes} mesh{'' if found.meshes == 1 else 'es'}"
     )
     if found.best:
         rows = [_HEAD, *(_row(each, found.best[0]) for each in found.best)]
@@ -499,7 +500,7 @@ def lines(found: FoundPlans, wish: Wish) -> Iterator[str]:
         inner = " and ".join(best.price.inner)
         within = f"; within a node: {inner}" if inner else ""
         yield f"best: {best.product.name or 'one device'}{within}"
-        yield "times are bounds from below: peak rates, and nothing overlaps"
+        yield "times are lower bounds: peak rates, no overlap"
     else:
         yield from _refusal(found, wish)
     alone = {name: why for name, why in found.refused.items() if "×" not in name}
@@ -509,9 +510,9 @@ def lines(found: FoundPlans, wish: Wish) -> Iterator[str]:
 
 def _refusal(found: FoundPlans, wish: Wish) -> Iterator[str]:
     if not found.nearest:
-        yield f"no product of plans can be shared by {wish.ranks} ranks"
+        yield f"no plan combination can use all {wish.ranks} ranks"
     elif found.nearest[0].ranks < wish.ranks:
-        yield f"no product of plans can be shared by {wish.ranks} ranks; the nearest:"
+        yield f"no plan combination can use all {wish.ranks} ranks; the nearest:"
     else:
         yield f"nothing fits into {_bytes(wish.memory)}; the nearest:"
     for each in found.nearest:
@@ -571,15 +572,16 @@ def reason(each: Candidate, best: Candidate) -> str:
     worst = max(more, key=lambda what: more[what])
     if more[worst] <= 1e-3 * other.seconds:
         bytes_, less = _bytes(one.memory), _bytes(other.memory)
-        return "as quick" if bytes_ == less else f"as quick, holds {bytes_}, not {less}"
+        return "same time" if bytes_ == less else f"same time, {bytes_} instead of {less}"
     time = seconds(more[worst])
     if worst == "computing":
-        return f"computes {time} longer"
+        return f"{time} more computation"
     if worst == "waiting":
-        return f"waits {time} longer in the pipeline"
+        return f"{time} more waiting in the pipeline"
     over = max(one.sent, key=lambda axis: one.sent[axis] - other.sent.get(axis, 0.0))
     near = set(over.split("*")) <= set(one.inner)
-    return f"sends {time} longer, most over {over}, {'in a node' if near else 'between nodes'}"
+    where = "inside a node" if near else "between nodes"
+    return f"{time} more communication, mostly over {over}, {where}"
 
 
 def _bytes(count: float) -> str:

@@ -68,9 +68,9 @@ def edge_lines(
         verdict = f"all agree in {counted(len(edges.forms), 'form')}"
     else:
         verdict = f"{counted(len(edges.disagreements), 'form')} DISAGREE"
-    yield f"edges: {_list(edge_words(edges.tried))}: {verdict}"
+    yield f"edge cases tried: {_list(edge_words(edges.tried))}: {verdict}"
     if edges.left_out:
-        yield f"edges not tried: {'; '.join(_left_out(edges.left_out))}"
+        yield f"edge cases not tried: {'; '.join(_left_out(edges.left_out))}"
     for each in edges.disagreements:
         yield f"  {_at(each)}: {each.form}: {each.mismatch}"
     if not edges.passed:
@@ -189,7 +189,7 @@ def agreement_text(found: Reference | RankAgreement) -> str:
 
 def spelled_sizes(sizes: Mapping[str, int], settings: Settings) -> str:
     """The sizes of a proof; those that no setting gives are chosen, whatever the file has."""
-    chosen = "sizes chosen small, " if sizes.keys() - settings.keys() else ""
+    chosen = "small sizes that xg chose, " if sizes.keys() - settings.keys() else ""
     spelled = ", ".join(f"{name} = {size}" for name, size in sorted(sizes.items()))
     return f"{chosen}{spelled}" or "fixed sizes"
 
@@ -278,9 +278,10 @@ def rank_lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]
 def _rank_edges(edges: RankEdges) -> Iterator[str]:
     """One line of what was tried, and one of what was not."""
     verdict = "agree" if edges.first is None else f"DIFFER: first at {edges.first}"
-    yield f"edges: {_list(edge_words(edges.tried))}: ranks and one device {verdict}"
+    tried = _list(edge_words(edges.tried))
+    yield f"edge cases tried: {tried}: ranks and one device {verdict}"
     if edges.left_out:
-        yield f"edges not tried: {'; '.join(_left_out(edges.left_out))}"
+        yield f"edge cases not tried: {'; '.join(_left_out(edges.left_out))}"
 
 
 def _title(file: str, settings: Settings, proof: RankProof) -> str:
@@ -301,14 +302,19 @@ def _floats(floats: Floats) -> Iterator[str]:
 
 def _edges(edges: Edges) -> str:
     if edges.first is None:
-        return f"{edges.count} edges of the interpreter agree, in bits where ranks hold the same"
-    return f"the first edge that DIFFERS: {edges.first}"
+        agree = "agrees" if edges.count == 1 else "agree"
+        tensors = counted(edges.count, "tensor")
+        return f"interpreter: {tensors} {agree}, replicated ones bit for bit"
+    return f"interpreter: tensors DIFFER: first {edges.first}"
 
 
 def _controls(controls: Sequence[Control]) -> Iterator[str]:
     needed = sum(each.verdict == "needed" for each in controls)
     if controls:
-        yield f"{needed} of {len(controls)} collectives: without it the check fails, as it should"
+        yield (
+            f"{needed} of {len(controls)} collectives are needed: "
+            "the check fails without any one of them"
+        )
     for each in controls:
         if each.verdict != "needed":
             yield f"  {each.kind} over {each.over} {WHY[each.verdict]}: {each.code}"
@@ -323,7 +329,7 @@ def _sent(floats: Floats) -> Table[TrafficCheck]:
             Column("over", "over", lambda sent: sent.over),
             _number("calls", lambda sent: sent.counted[0]),
             _number("elements", lambda sent: sent.counted[1]),
-            Column("as formulas say", "expected", _expected_traffic, _agreement),
+            Column("matches formula", "expected", _expected_traffic, _agreement),
         ),
         floats.sent,
     )
@@ -345,15 +351,15 @@ def _agreement(sent: TrafficCheck) -> str:
 def _exact(found: Sequence[Exact]) -> str:
     wrong = next((each for each in found if each.first is not None), None)
     if wrong is not None:
-        return f"modulo {wrong.prime} ranks and one device DIFFER: first {wrong.first}"
+        return f"modulo {wrong.prime}: ranks and one device DIFFER: first {wrong.first}"
     primes = ", ".join(str(each.prime) for each in found)
-    return f"modulo {primes} all {found[0].edges} edges and {found[0].arrays} results are equal"
+    return f"modulo {primes}: all {found[0].edges} tensors and {found[0].arrays} results are equal"
 
 
 def rank_summary(proofs: Sequence[RankProof], passed: bool) -> str:
     """The last line."""
     if not proofs:
-        return "no plan reaches a block, and no block speaks of ranks: nothing is proven"
+        return "nothing is proven: no plan applies to a block, and no block mentions ranks"
     failed = sum(not proof.passed for proof in proofs)
     words = counted(len(proofs), "parallel program")
     return f"{words}: all proven" if passed else f"{words}: {failed} FAILED"

@@ -506,9 +506,7 @@ def memory(report: CostReport) -> Sequence[tuple[str, str, Dim]]:
 # Sections of `xg cost` about a rank besides its operators: sending, memory, recomputing, time.
 
 
-ESTIMATE: Final = (
-    "time of one step, an estimate: peak rates, nothing overlaps, nothing else is waited for"
-)
+ESTIMATE: Final = "estimated step time: peak rates, no overlap, no other waiting"
 
 
 def sending_lines(report: CostReport) -> Iterator[str]:
@@ -516,7 +514,7 @@ def sending_lines(report: CostReport) -> Iterator[str]:
     if not report.placed:
         return
     yield ""
-    yield "communication of one rank in one step, in elements; payload is that of one call"
+    yield "communication per rank and step, in elements; payload is per call"
     if not report.sent:
         yield "  nothing is sent"
         return
@@ -575,7 +573,7 @@ def recomputing(report: CostReport) -> Iterator[str]:
     if len(report.policies) < 2:
         return
     yield ""
-    yield "recompute policies, an analysis; a plan chooses by `again` and `keep`"
+    yield "recompute policies, for comparison; plans choose with `again` and `keep`"
     yield from policy_table(report).lines("  ")
     for each in report.policies[1:]:
         yield f"  {each.name}: saved {each.saved}; again {each.again}{_again_note(each.sent)}"
@@ -605,7 +603,7 @@ NOTE = (
 )
 
 
-MORE = "--full lists every operator, what is held and sent, and what may be computed again"
+MORE = "--full also lists each operator, memory, traffic and what can be recomputed"
 
 
 def lines(report: CostReport, *, full: bool) -> Iterator[str]:

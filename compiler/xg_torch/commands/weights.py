@@ -92,7 +92,8 @@ def _report(found: Published, params: Writable) -> list[str]:
     scalars = sum(array.size for array in params.values())
     chosen = [f"--set {name}={value}" for name, value in found.settings.items()]
     params_of = f"{counted(len(params), 'parameter')} of {main}"
-    numbers = f"{counted(found.tensors, 'tensor')} are {params_of}, {scalars:,} numbers"
+    fill = "fills" if found.tensors == 1 else "fill"
+    numbers = f"{counted(found.tensors, 'tensor')} {fill} {params_of}, {scalars:,} numbers"
     return [f"{found.source}: {numbers}", *([" ".join(chosen)] if chosen else [])]
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from xg.cli.input_arrays import Published, expected, names_for, size_numbers
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.diagnostics.terminal import counted
 from xg.driver import Program
 from xg.frontend.project import Project
 from xg_runtime import rename, weights
@@ -260,28 +261,28 @@ def _place(match: MatchedEdge) -> int:
 def lines(found: ModuleAgreement, name: str) -> Iterator[str]:
     """The count of what was compared, and the verdict."""
     counts = (
-        f"{found.forward} tensors forward, {found.backward} backward and the gradients of "
-        f"{found.gradients} parameters"
+        f"{counted(found.forward, 'forward tensor')}, {counted(found.backward, 'backward tensor')} "
+        f"and the gradients of {counted(found.gradients, 'parameter')}"
     )
     if found.first is None:
-        yield f"{name} and the diagram agree: {counts} within {found.tolerance:.0e}"
+        yield f"{name} and the diagram agree: {counts}, within {found.tolerance:.0e}"
     else:
-        yield f"{name} DIFFERS from the diagram, of {counts}"
+        yield f"{name} differs from the diagram (compared {counts})"
         yield from _difference(found.first, found.on)
     if found.unmatched:
         yield f"without an edge in the diagram: {', '.join(found.unmatched)}"
 
 
 def _difference(first: FirstDifference, on: str | None) -> Iterator[str]:
-    where = f" {on}" if on else ""
-    yield f"first {first.direction}: {first.edge}, off by {first.error:.1e} of its size{where}"
+    error = f"relative error {first.error:.1e}" + (f" {on}" if on else "")
+    yield f"first {first.direction} difference: {first.edge}, {error}"
     yield f"  compared with {first.theirs}"
     if first.cause is not None:
         at = f" at {first.at}" if first.at and first.at != first.edge else ""
         yield f"  likely cause{at}: {first.cause}"
-        yield "  with this error, the diagram gives your numbers"
+        yield "  the diagram with this error reproduces your numbers"
     elif first.between:
-        yield f"  the cause lies in: {', '.join(first.between)}"
+        yield f"  the cause is in: {', '.join(first.between)}"
 
 
 # Code that others wrote, run beside a diagram on the same weights and inputs.

@@ -681,5 +681,5 @@ class _Comparison:
         """Note a difference that is too large."""
         self.worst = max(self.worst, off)
         if not off <= self.tolerance:
-            why = f"it is off by {off:.1e} of its size, beyond {self.tolerance}"
+            why = f"its relative error is {off:.1e}, above the tolerance {self.tolerance}"
             self.problems.append(NotTheModel(what, why))
