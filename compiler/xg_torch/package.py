@@ -15,7 +15,7 @@ PACKAGE = Package(
     },
     forms={
         "dtensor": PrintedForm(
-            "a plan as calls of torch that divide a module of yours",
+            "the plan as DTensor calls that shard your own module",
             "xg_torch.dtensor.torch_calls:show",
         )
     },

@@ -16,9 +16,10 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "commands.md"
 HEAD: Final = """\
 # Commands
 
-This page lists every command with its options; `xg COMMAND --help` prints one, `xg man` all.
-Each also takes `--help` and `--color {auto,always,never}`. Words that several commands share come
-first; each command names the options that it takes.
+This page lists every command with its options. `xg COMMAND --help` prints one command, and `xg man`
+prints all. Every command also takes `--help` and `--color {auto,always,never}`.
+
+Options that several commands share come first.
 
 <!-- ./dev docs writes this page from the parsers of the commands. -->
 """
@@ -47,7 +48,7 @@ def _command(command: CommandWords, shared: Container[str]) -> Iterator[str]:
     rows = [row for row in map(_operand, command.operands) if row not in shared]
     rows += map(_option, own)
     if rows:
-        yield from ("| given | meaning |", "|---|---|", *rows)
+        yield from ("| option | meaning |", "|---|---|", *rows)
     if others := [f"`{o.spellings[0]}`" for o in options if o not in own]:
         yield f"\nAlso: {', '.join(others)}."
 
@@ -72,7 +73,7 @@ def _cell(text: str) -> str:
 def _page() -> str:
     every = all_commands()
     shared = _shared(every).values()
-    lines = [HEAD, "## Shared by commands\n", "| given | meaning |", "|---|---|", *shared]
+    lines = [HEAD, "## Shared by commands\n", "| option | meaning |", "|---|---|", *shared]
     for command in every:
         lines += _command(command, shared)
     lines += ["\n## Exit codes\n", "| code | meaning |", "|---|---|"]

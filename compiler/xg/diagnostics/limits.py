@@ -57,11 +57,11 @@ class SourceBytes(Limit):
     code = "XG0001"
     maximum = 2**20
     said = "this file has {} bytes"
-    fix = "put blocks into files of their own and take them with `use`"
+    fix = "move blocks into other files, and import them with `use`"
 
 
 class Nesting(Limit):
-    """Brackets open at one place; bounds the depth of every tree, and so of every walk over it."""
+    """The number of brackets open at once, which bounds the depth of the syntax tree."""
 
     code = "XG0002"
     maximum = 64
@@ -70,7 +70,7 @@ class Nesting(Limit):
 
 
 class Files(Limit):
-    """Files that one program takes with `use`, itself included."""
+    """Files of one program: the main file, and every file that `use` imports."""
 
     code = "XG0003"
     maximum = 64
@@ -112,7 +112,7 @@ class DimTerms(Limit):
 
 
 class SizeFactors(Limit):
-    """Symbols that one term of a size multiplies or divides by, a power as often as it says."""
+    """Factors in one term of a size; `D^3` counts as three."""
 
     code = "XG0015"
     maximum = 64
@@ -146,7 +146,7 @@ class CheckedOperators(Limit):
 
 
 class FigureNodes(Limit):
-    """Nodes of one figure; a larger one is folded."""
+    """Nodes of one figure."""
 
     code = "XG0008"
     maximum = 4_000
@@ -212,7 +212,9 @@ class Processes(Limit):
     code = "XG0013"
     maximum = 64
     said = "this mesh has {} ranks, each a process on this machine"
-    fix = "torchrun starts them on many machines; run, train and verify take --on simulated"
+    fix = (
+        "start ranks on several machines with torchrun, or simulate them with `--on simulated`"
+    )
 
 
 class SimulatedRanks(Limit):

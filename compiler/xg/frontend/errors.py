@@ -11,7 +11,7 @@ from xg.syntax.format import left_out
 
 
 class Unused(ProblemAt):
-    """Something with a name that nothing uses: a warning."""
+    """A name that nothing uses: a warning."""
 
     code = "XG0225"
     title = "nothing uses the {kind} {name}"
@@ -30,7 +30,7 @@ class Unused(ProblemAt):
 
 
 class UntriedChoices(ProblemAt):
-    """More combinations of options than are checked, so that each word is met once: a warning."""
+    """More combinations of options than xg checks, so it checks each word once: a warning."""
 
     code = "XG0226"
     title = (
@@ -45,7 +45,7 @@ class UntriedChoices(ProblemAt):
 
 
 class LossOperand(ProblemAt):
-    """A loss of logits that gets probabilities, or the other way round: a warning."""
+    """A loss that gets probabilities but takes logits, or the reverse: a warning."""
 
     code = "XG0227"
     severity = "warning"
@@ -76,7 +76,7 @@ class LossOperand(ProblemAt):
 
 
 class ExchangedNames(ProblemAt):
-    """Results or parameters of a node under each other's names: a warning."""
+    """Results or parameters of a node with swapped names: a warning."""
 
     code = "XG0271"
     title = "{node} {gives} {names} in this order, but the names here are in another"
@@ -110,7 +110,7 @@ class ReorderedAxes(ProblemAt):
 
 
 class ExchangedAxes(ProblemAt):
-    """An operand that has the names of a port's axes in another order: a warning."""
+    """An operand whose axes have the names of the port's axes in another order: a warning."""
 
     code = "XG0228"
     title = "{taker} takes {port} {axes}, but gets {found}: axes are matched by position"
@@ -185,7 +185,7 @@ class UseOutside(ProblemAt):
 
 
 class UseCycle(ProblemAt):
-    """Files that take from each other in a ring."""
+    """Files that import each other in a cycle."""
 
     code = "XG0604"
     ring: tuple[str, ...]
@@ -244,7 +244,7 @@ class NotTaken(ProblemAt):
 
 
 class NoSuchEdge(ProblemAt):
-    """A claim about something that no edge of the block is called."""
+    """An expected value for a name that no edge of the block has."""
 
     code = "XG0703"
     title = "no edge of {block} is called {name}"
@@ -263,7 +263,7 @@ class NoSuchEdge(ProblemAt):
 
 
 class ClaimOfGiven(ProblemAt):
-    """A claim about an input or a parameter, which nothing computes."""
+    """An expected value for an input or a parameter, which nothing computes."""
 
     code = "XG0704"
     title = "{name} is given, not computed"
@@ -347,7 +347,7 @@ class NotAnIndex(ProblemAt):
 
 
 class NoLastDigit(ProblemAt):
-    """A claimed number without a last digit, so that its precision is unknown."""
+    """An expected number without a last digit, so that its precision is unknown."""
 
     code = "XG0711"
     title = "{span.text} does not show how exact it is"
@@ -419,7 +419,7 @@ class UnfitArray(ProblemAt):
 
 
 class NothingClaimed(ProblemAt):
-    """A file of claims that only has what the block takes."""
+    """A file of expected values that only has inputs and parameters of the block."""
 
     code = "XG0718"
     title = "{span.text} only has inputs and parameters of {block}"

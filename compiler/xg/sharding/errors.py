@@ -54,7 +54,7 @@ class PlanOfNothing(Problem):
 
 
 class NoMeshSize(Problem):
-    """A mesh axis that is to be run on and has no number of ranks."""
+    """A mesh axis without a number of ranks, in a command that runs the program."""
 
     code = "XG0313"
     title = "the mesh axis {axis} has no number of ranks"
@@ -63,7 +63,7 @@ class NoMeshSize(Problem):
 
 
 class RowMisfit(ProblemAt):
-    """A line that shares the rounds of a row among stages, where there is no such row."""
+    """A plan line that divides a repeat among stages, but names no repeat."""
 
     code = "XG0316"
     title = "{block} has no repeat {name} {written}"
@@ -78,7 +78,7 @@ class RowMisfit(ProblemAt):
 
 
 class OneRowOnly(ProblemAt):
-    """A plan that shares the rounds of two rows, or of one over two mesh axes."""
+    """A plan that divides two repeats among stages, or one repeat over two mesh axes."""
 
     code = "XG0317"
     title = "{name} is shared among stages too"
@@ -110,7 +110,7 @@ class TwoSchedules(ProblemAt):
 
 
 class PartsInTurns(ProblemAt):
-    """Microbatches that cannot go round in groups of one for each rank."""
+    """A number of microbatches that is not a multiple of the number of ranks."""
 
     code = "XG0323"
     title = "{parts} microbatches do not divide into groups of {axis} = {ranks} ranks"
@@ -121,7 +121,7 @@ class PartsInTurns(ProblemAt):
 
 
 class UnknownRounds(ProblemAt):
-    """A row that stages are to share, and whose rounds have no number."""
+    """A repeat without a known count, which xg can't divide among stages."""
 
     code = "XG0319"
     title = "{count} has no number"
@@ -140,7 +140,7 @@ class ManyStages(Problem):
 
 
 class StageOfCall(ProblemAt):
-    """A stage that reads a parameter of a call which another stage makes."""
+    """A stage that reads a parameter of a call on another stage."""
 
     code = "XG0318"
     title = "{name} belongs to a call that stage {stage} of the pipeline does not run"

@@ -603,7 +603,7 @@ class NamesInTheMiddle(ProblemAt):
 
 
 class MissingShape(ProblemAt):
-    """Report a declared name without a shape, and without a later name that has one to share."""
+    """A declared name without a shape."""
 
     code = "XG0132"
     title = "{what} {span.text!q} has no shape"

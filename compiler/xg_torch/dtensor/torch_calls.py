@@ -1,4 +1,4 @@
-"""Write a plan as the calls of torch that divide a module of the user."""
+"""Write a plan as DTensor calls that shard the user's own module."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class OperatorMisuse(ProblemAt):
 
 
 class LabelMismatch(ProblemAt):
-    """A label that promises another shape than the edge has."""
+    """A label whose shape differs from the shape of its edge."""
 
     code = "XG0302"
     title = "the label says {written}, but the edge has {found}"
@@ -97,7 +97,7 @@ class LabelMismatch(ProblemAt):
 
 
 class ExchangedResults(ProblemAt):
-    """Labels that promise the results of a step in another order than they have."""
+    """Labels that name the results of an operator in the wrong order."""
 
     code = "XG0326"
     title = "{node} gives {found} in this order, but the labels have another"
@@ -175,7 +175,7 @@ class SharedShape(ProblemAt):
 
 
 class OpenSize(ProblemAt):
-    """A size of a called block that neither operands nor the call nor the file settle."""
+    """A size of a called block that its operands, the call and the file leave open."""
 
     code = "XG0308"
     call: str
@@ -292,7 +292,7 @@ class LoopAxis(ProblemAt):
 
 
 class StateMismatch(ProblemAt):
-    """A first or next state of another type than the state has."""
+    """A first or next state whose type differs from the type of the state."""
 
     code = "XG0315"
     title = "the state {name} is {expected}, but {becomes} {found}"

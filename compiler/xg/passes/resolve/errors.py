@@ -90,7 +90,7 @@ class UnknownValue(ProblemAt):
 
 
 class UnknownMark(ProblemAt):
-    """A place to highlight or to note something at that the block does not have."""
+    """A highlight or a note at a place that the block does not have."""
 
     code = "XG0267"
     title = "nothing here that {what} is called {name}"
@@ -108,7 +108,7 @@ class UnknownMark(ProblemAt):
 
 
 class MarkedTwice(ProblemAt):
-    """A place that is highlighted or noted a second time as it was before."""
+    """A highlight or a note that repeats an earlier one."""
 
     code = "XG0268"
     title = "{name} is already marked like this"
@@ -612,7 +612,7 @@ class OverOperator(ProblemAt):
 
 
 class OverRow(ProblemAt):
-    """A loop around a row of calls."""
+    """A loop around a repeat."""
 
     code = "XG0262"
     title = "{node} is both repeated and called over an axis"

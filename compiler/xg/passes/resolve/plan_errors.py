@@ -110,7 +110,7 @@ class PlanOfUnknown(UnknownName):
 
 
 class PlanTwice(ProblemAt):
-    """Two texts for one plan of one block, or a plan that is a product too."""
+    """A plan that is declared twice for one block, or also as a product."""
 
     code = "XG0238"
     title = "the plan {plan} is declared twice"
@@ -170,7 +170,7 @@ class UseOfNoParam(ProblemAt):
 
 
 class PadOfNoParam(ProblemAt):
-    """A line that pads, and says of no parameter how it rests cut."""
+    """A line with `pad` that doesn't shard a stored parameter."""
 
     code = "XG0269"
     title = "nothing of {name} is padded here"

@@ -131,7 +131,7 @@ class PartialSum(ProblemAt):
 
 
 class NothingAround(ProblemAt):
-    """Keys that are to go round a ring, and are not cut along the sequence."""
+    """Ring attention with keys that are not sharded along the sequence."""
 
     code = "XG0808"
     title = "{name} cannot go round {axis}: every rank has all of it"

@@ -82,7 +82,7 @@ class FunctionAndOp(ProblemAt):
 
 
 class OpCallsItself(ProblemAt):
-    """Ops whose expressions call each other in a ring."""
+    """Ops whose expressions call each other in a cycle."""
 
     code = "XG0277"
     title = "an op calls itself: {calls}"
