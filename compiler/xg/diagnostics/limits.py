@@ -212,9 +212,7 @@ class Processes(Limit):
     code = "XG0013"
     maximum = 64
     said = "this mesh has {} ranks, each a process on this machine"
-    fix = (
-        "start ranks on several machines with torchrun, or simulate them with `--on simulated`"
-    )
+    fix = "start ranks on several machines with torchrun, or simulate them with `--on simulated`"
 
 
 class SimulatedRanks(Limit):
