@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+import xg
 from xg import ops
 from xg.diagnostics.diagnostic import Source
 from xg.figures.draw.glyph import Display, legend, meanings, moved
@@ -142,3 +143,16 @@ def test_every_sign_of_the_picture_has_its_own_words() -> None:
     words = [meaning.words for meaning in meanings(_all_signs())]
     assert sorted(set(words)) == sorted(words)
     assert "entries at given places" in words
+
+
+def test_a_use_has_brackets_if_the_operator_needs_them() -> None:
+    """As an error says over which axes to reduce, the table and `xg ops` show brackets."""
+    for op in _every():
+        text = f"dim B, D = 4\nblock F(x [B, D]) -> y [B, D] {{\n    x -> {op.glyph} : y\n}}\n"
+        try:
+            xg.compile(source=text)
+            messages = ""
+        except xg.DiagnosticError as error:
+            messages = " ".join(each.message for each in error.diagnostics)
+        assert ("does not know over which axes" in messages) == op.needs_axes, op.name
+        assert ("[D, …]" in signature(op)) == op.needs_axes

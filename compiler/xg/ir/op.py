@@ -115,6 +115,7 @@ class Op:
     variadic: bool = False
     keeps_shape: bool = False
     brackets: Brackets = ""
+    needs_axes: bool = False  # whether there is no axis to default to
     derived: bool = False
     local: bool = False
     sums_over_ranks: bool = False
@@ -290,12 +291,15 @@ class Op:
 
 
 def signature(op: Op) -> str:
-    """A use as the language writes it: ``x -> LN(gamma?, beta?, eps = 1e-05) : y``."""
+    """A use as the language writes it: ``x -> LN(gamma?, beta?, eps = 1e-05) : y``.
+
+    It has brackets if the operator doesn't work without them: ``x -> mean[D, …] : y``.
+    """
     data = [f"{each.name}{'?' if each.optional else ''}" for each in op.data]
     own = ", ".join(map(_spell_own, op.own))
     attached = "" if op.variadic else "".join(f"{attaching(op)}{name}" for name in data[1:])
     first = "x_1, x_2, …" if op.variadic else "".join(data[:1])
-    brackets = "[x, …]" if op.brackets == "values" else ""
+    brackets = "[D, …]" if op.needs_axes else "[x, …]" if op.brackets == "values" else ""
     node = f"{op.glyph}{brackets}" + (f"({own})" if own else "")
     chain = f"{first} -> {node}{attached}" if first else node
     return f"{chain} : {', '.join(op.outputs) or '…'}"

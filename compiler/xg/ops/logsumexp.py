@@ -58,6 +58,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     brackets="axes",
+    needs_axes=True,
     conventions=CONVENTIONS,
     meaning="the logarithm of the sum of exponentials over the axes in brackets",
     formula="Y = log Σ exp(X) over the axes named",

@@ -50,6 +50,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     brackets="axes",
+    needs_axes=True,
     pullback=pullback,
     conventions=CONVENTIONS,
     meaning="sums over the axes in brackets, and removes them",
