@@ -99,6 +99,31 @@ def test_large_axes_give_what_torch_gives(name: str, dtype: str, backend: str) -
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("node", "x", "y", "slope"),
+    [
+        ("window[N](K)", "N", "N - K + 1, K", 1024),
+        ("conv[N](W)", "N, 1", "N - K + 1, 1", 1024),
+        ("meanpool[N](K, stride=1)", "N", "N - K + 1", 1),
+    ],
+)
+def test_gradients_of_a_thousand_windows_are_added_in_float32(
+    backend: str, node: str, x: str, y: str, slope: float
+) -> None:
+    param = "    param W [K, 1, 1]\n" if "W" in node else ""
+    text = f"dim N, K = 1024\nblock A(x [{x}]) -> y [{y}] {{\n{param}    x -> {node} : y\n}}\n"
+    program = xg.compile(source=text)
+    params = dict.fromkeys(program.params, np.ones((1024, 1, 1)))
+    inputs = {"x": np.ones((3000, 1) if "W" in node else 3000)}
+    dtype = "float16" if backend == "numpy" else "bfloat16"
+    for kernels in (False, True) if backend == "torch" else (False,):
+        module = program.on_arrays(backend, dtype, kernels=kernels)
+        outputs, saved = module.forward(params, inputs)
+        dx = module.backward(params, saved, {"y": np.ones_like(outputs["y"])})["x"]
+        assert dx[1500] == slope  # 256 + 1 is 256 in bfloat16
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_mean_that_is_no_half_is_not_rounded_between_passes(backend: str) -> None:
     x = 1000 + np.array([[0.0, 1.0, 1.0], [3.0, 0.0, 0.5]])  # means between numbers of float16
     g, b, dy = np.ones(3), np.zeros(3), np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])

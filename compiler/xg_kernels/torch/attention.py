@@ -101,7 +101,8 @@ def d_local_attention(
     ahead: int,
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention to a band of keys."""
-    dq, dk, dv = merging(q, q), merging(k, k).zero_(), merging(v, v).zero_()
+    wide = torch.promote_types(k.dtype, torch.float32)  # many parts of queries see one key
+    dq, dk, dv = merging(q, q), *(merging(x, x).to(wide).zero_() for x in (k, v))
     for rows, keys, seen in banded(q, k, m, behind, ahead):
         part = q[..., rows, :], k[..., keys, :], v[..., keys, :]
         out, slope, sums = y[..., rows, :], dy[..., rows, :].to(q.dtype), lse[..., rows, :]
@@ -112,7 +113,7 @@ def d_local_attention(
         dq[..., rows, :] = found[0]
         dk[..., keys, :] += found[1]
         dv[..., keys, :] += found[2]
-    return dq, dk, dv
+    return dq, dk.to(k.dtype), dv.to(v.dtype)
 
 
 def is_flash_of_band(

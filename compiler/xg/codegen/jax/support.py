@@ -152,9 +152,12 @@ def overlap(
     parts = jnp.moveaxis(windows, (axis - 1, axis), (0, 1))
     count, width = parts.shape[:2]
     places = stride * jnp.arange(count)[:, None] + dilation * jnp.arange(width) - before
-    total = jnp.zeros((length, *parts.shape[2:]), parts.dtype)
+    # In bfloat16, 256 + 1 is 256.
+    wide = jnp.promote_types(parts.dtype, jnp.float32)
+    total = jnp.zeros((length, *parts.shape[2:]), wide)
     inside = jnp.where(places < 0, length, places)
-    return jnp.moveaxis(total.at[inside].add(parts, mode="drop"), 0, axis)
+    total = total.at[inside].add(parts.astype(wide), mode="drop")
+    return jnp.moveaxis(total, 0, axis).astype(parts.dtype)
 
 
 def pick(x: Array, ids: Array) -> Array:

@@ -145,11 +145,13 @@ def overlap(
     span = stride * (len(parts) - 1) + 1
     first, start = max(-before, 0), max(before, 0)
     whole = max(first + span + dilation * (parts.shape[1] - 1), start + length)
-    total = parts.new_zeros((whole, *parts.shape[2:]))
+    # In bfloat16, 256 + 1 is 256.
+    wide = torch.promote_types(parts.dtype, torch.float32)
+    total = parts.new_zeros((whole, *parts.shape[2:]), dtype=wide)
     for i in range(parts.shape[1]):
         place = first + i * dilation
         total[place : place + span : stride] += parts[:, i]
-    return total[start : start + length].movedim(0, axis)
+    return total[start : start + length].movedim(0, axis).to(parts.dtype)
 
 
 def pick(x: Array, ids: Array) -> Array:
