@@ -277,6 +277,8 @@ def _edges_of(expr: Expr, varying: set[int]) -> Iterator[set[Edge]]:
         ):
             yield {"empty axis"}
             yield {"half type"}
+        case "overlap" if _depends_on_floats(expr):
+            yield {"half type"}
         case "gather" | "pick" | "scatter_add" | "place" if not _depends_on_floats(expr.args[1]):
             yield {"index outside"}
         case _:

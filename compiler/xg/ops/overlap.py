@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from xg.ir.conventions import Convention
 from xg.ir.dim import Dim
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr
@@ -46,6 +47,16 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
     return {"x": Term("window", ("d",), dict(attrs))}
 
 
+CONVENTIONS: Final = (
+    Convention("half type", "windows are added in float32: in bfloat16, 256 + 1 is 256",
+        "x -> overlap[J](stride=1)",
+        {"x [J, K]": ((0.0, 0.0, 256.0), (0.0, 1.0, 0.0), (1.0, 0.0, 0.0))},
+        (0.0, 0.0, 258.0, 0.0, 0.0), {"x": ((1.0, 1.0, 1.0),) * 3},
+        "torch.stack([*map(torch.sum, map(x.flip(1).diagonal, (2, 1, 0, -1, -2)))])",
+        "y [J + K - 1]",
+        dtype="bfloat16"),
+)  # fmt: skip
+
 OP: Final = Op(
     glyph="overlap",
     name="overlap",
@@ -62,4 +73,5 @@ OP: Final = Op(
     gradient="dX = window(dY)",
     source="the transpose of window",
     legend="sum of overlapping windows",
+    conventions=CONVENTIONS,
 )
