@@ -47,14 +47,13 @@ def _command(command: CommandWords, shared: Container[str]) -> Iterator[str]:
     own = [each for each in options if _option(each) not in shared]
     rows = [row for row in map(_operand, command.operands) if row not in shared]
     rows += map(_option, own)
-    if rows:
-        yield from ("| option | meaning |", "|---|---|", *rows)
+    yield from rows
     if others := [f"`{o.spellings[0]}`" for o in options if o not in own]:
         yield f"\nAlso: {', '.join(others)}."
 
 
 def _operand(operand: GivenWord) -> str:
-    return f"| `{operand.value.name}` | {_cell(operand.about)} |"
+    return f"- `{operand.value.name}`: {_text(operand.about)}"
 
 
 def _option(option: Option) -> str:
@@ -63,17 +62,17 @@ def _option(option: Option) -> str:
     if value is not None and value.kind == "one":
         name = f" {{{','.join(value.words)}}}"
     names = ", ".join(f"`{each}{name}`" for each in option.spellings)
-    return f"| {names} | {_cell(option.about)} |"
+    return f"- {names}: {_text(option.about)}"
 
 
-def _cell(text: str) -> str:
-    return re.sub(r"(--[\w-]+)", r"`\1`", re.sub(r"([|*<])", r"\\\1", text))
+def _text(text: str) -> str:
+    return re.sub(r"(--[\w-]+)", r"`\1`", re.sub(r"([*<])", r"\\\1", text))
 
 
 def _page() -> str:
     every = all_commands()
     shared = _shared(every).values()
-    lines = [HEAD, "## Shared by commands\n", "| option | meaning |", "|---|---|", *shared]
+    lines = [HEAD, "## Shared by commands\n", *shared]
     for command in every:
         lines += _command(command, shared)
     lines += ["\n## Exit codes\n", "| code | meaning |", "|---|---|"]

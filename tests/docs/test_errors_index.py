@@ -22,8 +22,8 @@ HEAD = """\
 Search words: error code, message, diagnostic, warning, what does this mean, fix, troubleshooting.
 
 xg prints the code of each error: `error[XG0301]`. This page says what each code means and shows
-an example: a message, the line that it is about and, after `=`, the fix. `xg explain XG0301` prints
-one entry in the terminal.
+an example: a message, the line that it is about and, after `=`, the fix. Words in capitals stand
+for those of your program. `xg explain XG0301` prints one entry in the terminal.
 
 A code never changes its meaning, so programs can rely on it: `xg check --json` and
 `xg check --format sarif` have it too.
@@ -31,6 +31,7 @@ A code never changes its meaning, so programs can rely on it: `xg check --json` 
 <!-- ./dev docs writes this page from the errors and their golden cases. -->
 """
 TESTS = Path(__file__).parents[1]
+WORDS = 4  # a message with fewer says too little
 # Errors that no golden case shows, because other stages report them; each has its program here.
 PROGRAMS = {
     "XG0401": (
@@ -85,10 +86,15 @@ def _index() -> str:
 
 
 def _entry(kind: type[Problem], case: str | None) -> str:
-    """A heading to link to, what the error means, and an example."""
+    """A heading to link to, what the error means, and an example.
+
+    A template is general, so its message says what the error means.
+    """
     shown = _brief(case or _template(kind), line=not issubclass(kind, Limit))
-    code = f"```text\n{shown}\n```\n" if shown else ""
-    return f"### {kind.code}\n{_first_paragraph(kind.__doc__)}\n{code}"
+    code = f"```\n{shown}\n```\n" if shown else ""
+    is_general = not case and len(re.findall(r"\b[a-z]+\b", shown.partition("\n")[0])) >= WORDS
+    meaning = "" if is_general else f"{_first_paragraph(kind.__doc__)}\n"
+    return f"### {kind.code}\n{meaning}{code}"
 
 
 def _brief(message: str, *, line: bool) -> str:

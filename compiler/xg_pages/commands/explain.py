@@ -95,9 +95,8 @@ def _explain_error(code: str, console: Console) -> int:
     if not found:
         console.note(f"xg explain: no error has the code {code}; docs/errors.md lists all codes")
         return PROBLEM
-    lines = re.split(r"\n##+ ", after)[0].strip().splitlines()
-    lines = ["" if line == "```text" else line for line in lines]
-    console.say_lines(line for line in lines if line != "```")
+    entry = re.split(r"\n##+ ", after)[0].replace("```", "")
+    console.say_lines(entry.strip().splitlines())
     return FINE
 
 
