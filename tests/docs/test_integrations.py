@@ -64,7 +64,7 @@ def test_hooks_take_the_files_of_a_commit(hook: dict[str, Any], tmp_path: Path) 
 
 
 def test_the_page_names_hooks_that_there_are() -> None:
-    page = (GUIDES / "check-before-each-commit.md").read_text("utf-8")
+    page = (GUIDES / "check-pull-requests.md").read_text("utf-8")
     named = re.findall(r"- id: ([\w-]+)", page)
     assert named
     assert set(named) <= {hook["id"] for hook in HOOKS}
