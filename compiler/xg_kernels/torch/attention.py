@@ -102,7 +102,8 @@ def d_local_attention(
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention to a band of keys."""
     wide = torch.promote_types(k.dtype, torch.float32)  # many parts of queries see one key
-    dq, dk, dv = merging(q, q), *(merging(x, x).to(wide).zero_() for x in (k, v))
+    dq = merging(q, q)
+    dk, dv = merging(k, k).to(wide).zero_(), merging(v, v).to(wide).zero_()
     for rows, keys, seen in banded(q, k, m, behind, ahead):
         part = q[..., rows, :], k[..., keys, :], v[..., keys, :]
         out, slope, sums = y[..., rows, :], dy[..., rows, :].to(q.dtype), lse[..., rows, :]
