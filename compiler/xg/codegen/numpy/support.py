@@ -68,7 +68,7 @@ def is_float(x: Any) -> bool:
 
 
 def with_floats(arrays: Any, kind: DType) -> Any:
-    """Convert the floats among arrays by name to a type; leave anything else as it is."""
+    """Convert the floats among arrays by name to a type; leave all else as it is."""
     if not isinstance(arrays, dict):
         return arrays
     return {n: x.astype(kind) if is_float(x) else x for n, x in arrays.items()}
