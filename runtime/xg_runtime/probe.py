@@ -85,8 +85,8 @@ def _norm(array: Array) -> float:
 # Finite differences of one number along a line, with an estimate of their own error.
 #
 #     quick(line, here, scale, QUICK)    two evaluations, good to about 9 digits where f is smooth
-#     quick(line, here, scale, FINE)     good to about 7, and kinks seldom fall within so small a
-# step     careful(line, here, scale)         a ladder of steps, Richardson extrapolation
+#     quick(line, here, scale, FINE)     good to about 7; kinks seldom fall within so small a step
+#     careful(line, here, scale)         a ladder of steps, Richardson extrapolation
 #
 # A `line` maps an offset t to the terms of f(x + t·v): a vector whose sum is the number.
 # Differences are taken term by term before summing, so that terms the offset does not reach cancel

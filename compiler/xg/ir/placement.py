@@ -158,8 +158,8 @@ def local_shape(shape: Shape, state: AxisState, mesh_axis: str) -> Shape:
 # Over the axis of a pipeline ranks run different programs. A value that one of them holds is O(p):
 #
 #     O(p)           the value is on stage p, and nowhere else; its cotangent too
-#     I -> O(p)      free: stage p uses what all could compute; the transpose is a sum over the
-# stages     O(p) -> O(q)   a send; the transpose sends the cotangent back
+#     I -> O(p)      free: stage p uses what all could compute; the transpose is a sum over stages
+#     O(p) -> O(q)   a send; the transpose sends the cotangent back
 #
 # The stream, which goes through all rounds of a row, is sent from stage to stage. A parameter that
 # several stages use is I over these: its gradient is summed over them, once for a step.

@@ -22,8 +22,7 @@ from xg.sharding.divisibility import pad
 
 # Passes as values, and the one place where passes follow each other.
 #
-# A pass takes a program and returns another; a pipeline is a tuple of passes
-# (`xg.passes.pipelines`).
+# A pass takes a program and returns another; a pipeline is a tuple of passes.
 
 
 VERIFY = "XG_VERIFY"  # the variable that has every pass verified

@@ -59,9 +59,9 @@ from xg_runtime.ranks.grid import Grid
 #
 #     model.W                              a parameter
 #     optimizer.state.W.exp_avg            a slot, here m/W of Adam
-#     optimizer.param_groups.0.lr          the options of torch's optimizer, as its own state has
-# them     train.step, train.facts              the steps done; the facts of the run, as JSON
-# manifest                             the name of our manifest, which then has to be there
+#     optimizer.param_groups.0.lr          the options of torch's optimizer, as in its own state
+#     train.step, train.facts              the steps done; the facts of the run, as JSON
+#     manifest                             the name of our manifest, which then has to be there
 #
 # They are what `{"model": …, "optimizer": …, "train": …}` becomes of torch's `get_state_dict`.
 

@@ -3,7 +3,7 @@
 While a module is written, every name that comes from the diagram is marked: its first letter is one
 of an alphabet that no name uses, one alphabet for each kind. So each name in the text is known to
 be the author's or the module's own. Where both have one spelling in one scope, the author's is
-written with ``_`` behind it; at the end the marks are removed (`xg.codegen.emit.names`).
+written with ``_`` behind it; at the end the marks are removed.
 """
 
 from __future__ import annotations

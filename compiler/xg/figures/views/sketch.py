@@ -136,9 +136,7 @@ class InnerCollective:
 
     @property
     def shape(self) -> Shape:
-        """Return the shape of the value that enters the first collective, without axes of length 1.
-        element.
-        """
+        """Return the shape that enters the first collective, without axes of length 1."""
         first = (*self.forward, *self.backward)[0].expr
         shape = first.args[0].shape if OWNERS[first.prim].gathers else first.shape
         return tuple(dim for dim in shape if dim != ONE)
