@@ -58,3 +58,9 @@ def test_a_shared_kernel_is_said_in_numpy() -> None:
 def test_a_word_that_numpy_lacks_is_an_error(source: str, word: str) -> None:
     with pytest.raises(KeyError, match=word):
         in_numpy(source)
+
+
+def test_numbers_are_drawn_where_a_seed_is() -> None:
+    seed = torch.tensor(7, device="meta")
+    assert of_torch.normal(seed, "a", (3,), 1.0).device.type == "meta"
+    assert of_torch.uniform(seed, "a", (3,), 0.0, 1.0).device.type == "meta"

@@ -39,6 +39,7 @@ BY_CHANCE: Final = "the last bits of a value decide it"
 SHAKE: Final = 1e-14  # of float64, of a result whose last bits depend on the order of steps
 SHAKES: Final = 16  # a tie breaks to either side, so few runs may break it to one
 SHARES: Final = (1.0, 1.0, 0.5, 0.5, 0.2, 0.2)  # of the floats that are moved, in six runs
+SNAPPED: Final = (1.0, 0.7)  # of the floats that are rounded, in the runs with near ties as ties
 SEARCHED: Final = 64  # runs in search of one that has all results of a form
 RARE: Final = 16  # one run of so many may be the only one of its kind
 MANY: Final = 4  # so many results of one element are not all that there are
@@ -268,16 +269,21 @@ class Point:
 
     @cached_property
     def undecided(self) -> dict[str, Array]:
-        """The elements of each tensor that last bits decide: shaken, they are others."""
+        """How far apart last bits may make each element of a tensor; 0 where they decide nothing.
+
+        Only tensors with such elements are there.
+        """
         found: dict[str, Array] = {}
         shaken = zip(*self._shaken, strict=True)
         for prefix, wanted, runs in zip(PREFIXES, self.expected[:2], shaken, strict=True):
             scale = max((largest(x) for x in wanted.values()), default=0.0)
             for name, x in wanted.items():
-                moves = [np.abs(each[name] - x.astype(np.float64)) for each in runs]
-                apart = np.max(moves, axis=0) > CHANCE * (1 + scale)
+                every = np.stack([x.astype(np.float64), *(each[name] for each in runs)])
+                with np.errstate(invalid="ignore"):
+                    apart = every.max(axis=0) - every.min(axis=0)
+                apart[~(apart > CHANCE * (1 + scale))] = 0.0  # nor where a run has no number
                 if apart.any():
-                    found[f"{prefix}{name}"] = apart
+                    found[f"{prefix}{name}"] = apart * (1 + BESIDE)
         return found
 
     # ---- a form ---------------------------------------------------------------------------------
@@ -462,7 +468,8 @@ def shaking(draw: int, number: int) -> NumberSystem:
     """Floats whose last bits are moved after each primitive that rounds; 0 stays 0.
 
     Of six runs the first moves all of them, and the second moves each the other way, so that a tie
-    breaks to both sides. The others move some, because some ties may break while others stay.
+    breaks to both sides. The others move some, because some ties may break while others stay. In
+    every fourth run near ties become ties instead.
     """
     kind = number % len(SHARES)
     random = np.random.default_rng((draw, number - (kind == 1)))
@@ -473,6 +480,8 @@ def shaking(draw: int, number: int) -> NumberSystem:
             x = meaning(expr, context, *args)
             if x.dtype.kind != "f" or (expr.prim in SUMS and all(_short(a).all() for a in args)):
                 return x
+            if number % 4 == 3:
+                return np.where(random.random(x.shape) < SNAPPED[number // 4 % 2], _snap(x), x)
             rounds = ~_short(x) if expr.prim in SMOOTH else True
             rounds = rounds & (random.random(x.shape) < share)
             return np.where(rounds, x * (1 + shake * random.uniform(-1.0, 1.0, x.shape)), x)
@@ -481,6 +490,14 @@ def shaking(draw: int, number: int) -> NumberSystem:
 
     meanings = {name: shaken(f) if name in ROUNDING else f for name, f in MEANING.items()}
     return NumberSystem(meanings, np.add)
+
+
+def _snap(x: Array) -> Array:
+    """Numbers rounded to 42 bits, so that near ties become ties."""
+    with np.errstate(all="ignore"):
+        part, power = np.frexp(x)
+        near = np.ldexp(np.round(part * 2.0**42) / 2.0**42, power)
+    return np.where(np.isfinite(x), near, x)
 
 
 def narrow_shaking(random: np.random.Generator, dtype: str) -> NumberSystem:

@@ -79,7 +79,7 @@ def of_rank(stages: Sequence[T], rank: int, ranks: int) -> Sequence[T]:
 class PipelineComparison:
     """The program of every stage, and the arrays that it and one device run on.
 
-    `undecided` marks for each microbatch the elements that last bits decide.
+    `undecided` says for each microbatch how far apart last bits may make elements.
     """
 
     program: Program
@@ -99,11 +99,11 @@ class PipelineComparison:
 
     @cached_property
     def undecided_sums(self) -> Arrays:
-        """The elements of gradients, summed over microbatches, that last bits decide."""
+        """How far apart last bits may make gradients that are summed over microbatches."""
         found: dict[str, Any] = {}
         for each in self.undecided:
             for name, array in each.items():
-                found[name] = array | found.get(name, False)
+                found[name] = array + found.get(name, 0.0)
         return found
 
     @property

@@ -191,8 +191,8 @@ class ArrayDifference:
 class RankComparison:
     """The arrays that both programs run on.
 
-    `undecided` marks the elements of outputs and gradients that last bits decide, which are not
-    compared; if there are any, neither are the running statistics.
+    `undecided` says how far apart last bits may make the elements of outputs and gradients. Such an
+    element may be off by that. If there are any, running statistics are not compared.
     """
 
     ranks: IRProgram
@@ -289,9 +289,11 @@ class RankComparison:
         return ArrayDifference(said, error, worst, whole.unlike)
 
     def _error(self, said: str, found: Array, wanted: Array, total: float) -> float:
-        """How far the elements are off that last bits don't decide."""
+        """How far the elements are off, but for those that last bits may make as different."""
         if said in self.undecided and found.shape == wanted.shape:
-            found = np.where(self.undecided[said], wanted, found)
+            with np.errstate(invalid="ignore"):
+                near = np.abs(found - wanted) <= self.undecided[said]
+            found = np.where(near, wanted, found)
         return error_of(found, wanted, total)
 
 

@@ -238,6 +238,19 @@ def test_a_step_at_a_tie_is_off_by_one_to_one_side(off: int, *, is_right: bool) 
     assert (point.compare(outputs, point.expected.gradients) is None) == is_right
 
 
+def test_a_form_may_take_near_ties_for_ties() -> None:
+    """A form that finds two rows equal shares a slope that the interpreter gives to one."""
+    text = "dim B, S, D\nop Peak(x [.., D]) = max[D](x)\n"
+    text += "block Net(X [B, S, D]) -> Y [B] { X -> S -> logsumexp[-1] -> Peak : Y }\n"
+    program = xg.compile(source=text, sizes={"B": 2, "S": 9, "D": 4})
+    rows = np.array([[0.0, 1.0, 2.0, 0.5], [0.1, 1.1, 2.1, 0.6], [3.0, 3.0, 0.0, 1.0]] * 3)
+    point = replace(point_at(program.graphs, 1), inputs={"X": np.stack([rows, rows[::-1]])})
+    tied = point.shake(3)
+    assert point.compare(*tied) is None
+    outputs, gradients = tied
+    assert point.compare(outputs, {"X": 3 * gradients["X"]})
+
+
 def test_each_of_many_ties_breaks_to_both_sides_at_every_draw() -> None:
     text = "dim B\nop f(x, y) = abs(x/3 - y/3)\nblock F(x, y [B]) -> z [B] { f(x, y) : z }\n"
     base = point_at(xg.compile(source=text, sizes={"B": 200}).graphs, 0)

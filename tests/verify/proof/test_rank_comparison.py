@@ -31,3 +31,19 @@ def test_a_gradient_among_zeros(off: float, *, is_wrong: bool) -> None:
     alone = RankRun({}, {"w": np.zeros(6)}, {})
     together = [RankRun({}, {"w": np.full(3, off)}, {}) for _ in range(2)]
     assert trial.differs(alone, together) is is_wrong
+
+
+@pytest.mark.parametrize(
+    ("off", "is_wrong"), [(0.4, False), (0.6, True), (1000.0, True), (np.nan, True)]
+)
+def test_last_bits_excuse_no_more_than_they_can_do(off: float, *, is_wrong: bool) -> None:
+    ranks = compile_project(parse_project(FLAT.encode()), "Net", None, "P").graphs
+    apart = {"dw": np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])}
+    trial = RankComparison(ranks, {}, {}, {"Y": np.ones((6, 5))}, 0, apart)
+    alone = RankRun({}, {"w": np.ones(6)}, {})
+    first, second = np.ones(3), np.ones(3)
+    first[0] += off
+    together = [RankRun({}, {"w": first}, {}), RankRun({}, {"w": second}, {})]
+    assert trial.differs(alone, together) is is_wrong
+    second[0] += 0.4  # which last bits do not decide
+    assert trial.differs(alone, together)

@@ -267,7 +267,8 @@ def check_float(dtype: DType) -> None:
 
 def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
-    drawn = words_at(random_key(seed, place), torch.arange(math.prod(shape)))
+    key = random_key(seed, place)
+    drawn = words_at(key, torch.arange(math.prod(shape), device=key.device))
     centered = torch.full_like(drawn, -2 * 65535)
     for lane in range(4):
         centered += shift_right(drawn, 16 * lane) & 65535
@@ -283,7 +284,8 @@ def uniform(
     high: float,
 ) -> Array:
     """Numbers from `low` on and below `high`, in 2²⁴ equal steps."""
-    words = words_at(random_key(seed, place), torch.arange(math.prod(shape)))
+    key = random_key(seed, place)
+    words = words_at(key, torch.arange(math.prod(shape), device=key.device))
     drawn = shift_right(words, 40)
     return (low + (high - low) * 2.0**-24 * drawn.double()).reshape(shape)
 

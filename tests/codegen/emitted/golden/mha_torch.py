@@ -571,7 +571,8 @@ def _check_float(dtype: DType) -> None:
 
 def _normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
-    drawn = _words_at(_random_key(seed, place), torch.arange(math.prod(shape)))
+    key = _random_key(seed, place)
+    drawn = _words_at(key, torch.arange(math.prod(shape), device=key.device))
     centered = torch.full_like(drawn, -2 * 65535)
     for lane in range(4):
         centered += _shift_right(drawn, 16 * lane) & 65535
