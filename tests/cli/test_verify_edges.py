@@ -149,7 +149,7 @@ MISTAKES = {  # by the edge that finds it: a text of the module, one in its plac
     "uint8": ("wide = ids.astype(np.int64, copy=False)", "wide = ids", "Y"),  # 0 - 1 is 255
     "int64": ("    inputs = dict", "    inputs['k'][...] = 0\n    inputs = dict", "k is changed"),
     "float16": (  # a pass computes it in float32, and is to round what it returns
-        "return tuple([_converted(each, single, half) for each in results])",
+        "return tuple([_with_floats(each, half) for each in results])",
         "return results",
         "Y is float32, not float16",
     ),

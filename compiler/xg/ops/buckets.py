@@ -64,7 +64,7 @@ def describe(attrs: Attrs) -> Description:
             "",
         )
     return Description(
-        f"{meaning}; earlier and later keys have separate buckets",
+        f"{meaning}, separately for later keys",
         f"Y[i, j] = b(|j - i|) + (n if j > i), n = N/2; {near}",
         "",
     )
