@@ -72,7 +72,7 @@ def test_the_playground(driver: Chrome, site: Path, address: str, tmp_path: Path
         driver, "return performance.getEntriesByType('resource').map((each) => each.name)"
     )
     assert all(name.startswith(address.removesuffix("index.html")) for name in loaded)
-    assert sent(site, loaded) < 12_300_000
+    assert sent(site, loaded) < 12_400_000
     with offline(driver):
         errs_and_mends(driver)
         switches_views(driver)
