@@ -11,16 +11,12 @@ from xg.diagnostics.terminal import columns_of, fold
 
 ABOUT = "write a neural network as text; get its figure, its gradients and readable code"
 
-FRAMES = 5_000  # of Python, at most: what a stack of 8 MiB holds, with C's part of each
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (see `exits`) and never raises.
 
     Without arguments the process's own are taken, and the process is expected to end then.
     """
-    # Calls inside calls and rows of layout steps take a few frames each.
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), FRAMES))
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(_folded(_overview()))
