@@ -276,7 +276,7 @@ _SIGN_WITHIN: Final = 4096  # bytes
 
 
 def _without_release(data: bytes) -> bytes:
-    """Remove the release of xg from the header of a module: it changes when nothing else does."""
+    """Remove the release from the header of a module, which may be all that changed."""
     return re.sub(rb"\nCompiled by xg \S+ from ", b"\nCompiled by xg from ", data, count=1)
 
 

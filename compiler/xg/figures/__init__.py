@@ -180,7 +180,7 @@ def written(
 
 
 def _colors(theme: ThemeName) -> Theme:
-    """The colors of a theme; those of "auto" are light. Raises ValueError for another one."""
+    """Return a theme's colors, the light ones for "auto"; raise ValueError for an unknown theme."""
     _check_word("theme", theme, ThemeName)
     return THEMES.get(theme, LIGHT)
 

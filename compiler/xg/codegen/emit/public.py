@@ -1,4 +1,4 @@
-"""Write the public functions of a module: `init`, `forward` and `backward`, or those of a step."""
+"""Write the public functions of a module: those of both passes, or of a decoding step."""
 
 from __future__ import annotations
 

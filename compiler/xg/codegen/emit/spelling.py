@@ -370,7 +370,7 @@ class SupportFile:
         return [self._spell[path](path.read_text(encoding="utf-8")) for path in self.paths]
 
     def definitions(self) -> dict[str, ast.FunctionDef]:
-        """The functions by their names, as the files have them."""
+        """Return the functions of the files by name."""
         nodes = [node for text in self.texts() for node in ast.parse(text).body]
         return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 

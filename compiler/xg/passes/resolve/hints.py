@@ -451,10 +451,10 @@ def _of_ones_own(place: Beside, op: Op, argument: ast.Argument) -> str:
 
 
 _HABITS: Final[Mapping[str, str]] = {  # what operators take in other libraries
-    "split": "the shapes of its parts set where it cuts: write `split : u [B, D], v [B, D]`",
+    "split": "the shapes of its parts say where it cuts, as in `split : u [B, D], v [B, E]`",
     "transpose": "T swaps the last two axes; a map moves others: `T[b, s, d -> b, d, s]`",
     "slice": "slice takes every position of a range: it has no step",
-    "upsample": "one number applies to all axes: write `upsample[H](2) -> upsample[W](3)`",
+    "upsample": "use a node for each number, as in `upsample[H](2) -> upsample[W](3)`",
     "broadcast": "name new axes in brackets, `BC[S]`, or give the shape in the label of its edge",
     "embedding": "a table is a parameter: declare it, `param E [V, D]`, and write `Emb(E)`",
     "reshape": "the label sets the shape: write `-> R : NAME [B, S, D]`",
